@@ -222,7 +222,7 @@ type CronJobStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (runs begin at their times), Reconciling and Stalled; LastRunSucceeded.
+	// conditions: Ready (runs begin at their times), Reconciling and Stalled; LastRunSucceeded; RunBlocked.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -275,7 +275,7 @@ type ActiveRun struct {
 	Operation string `json:"operation"`
 	// time of the schedule that it runs for.
 	Time metav1.Time `json:"time"`
-	// message says for which mutex or semaphore it waits.
+	// message says for which mutex or semaphore it waits, or what keeps its pod from starting.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -317,6 +317,7 @@ type RunCounts struct {
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.timeZone`
 // +kubebuilder:printcolumn:name="Suspend",type=boolean,JSONPath=`.spec.suspend`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Blocked",type=string,JSONPath=`.status.conditions[?(@.type=="RunBlocked")].reason`
 // +kubebuilder:printcolumn:name="Last",type=date,JSONPath=`.status.lastTime`
 // +kubebuilder:printcolumn:name="Succeeded",type=integer,JSONPath=`.status.counts.succeeded`
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.counts.failed`
@@ -355,4 +356,9 @@ const (
 	// before the first one has ended. Read the Operation that the message names when it is False.
 	// Kinds: CronJob.
 	LastRunSucceededCondition = "LastRunSucceeded"
+	// RunBlockedCondition: True while something keeps the pod of a run of a CronJob from starting, such as an image,
+	// a node, a Secret or a quota; absent otherwise. The run goes on once that is there, and fails at its
+	// activeDeadline. Do what the message says.
+	// Kinds: CronJob.
+	RunBlockedCondition = "RunBlocked"
 )

@@ -26,6 +26,9 @@ const (
 	envKey        = "IDEMPOTENCY_KEY"
 )
 
+// taskStep is the one step of a run that has no tasks of a Workflow.
+const taskStep = "task"
+
 // template is the inline template of a run.
 type template struct {
 	Name       string                       `json:"name"`
@@ -69,7 +72,7 @@ func templateOf(cj *batchv1.CronJob) (string, error) {
 	text := map[string]string{"schema": "string"}
 	data, err := json.Marshal(template{
 		Name: "Run", Parameters: map[string]map[string]string{parameterTime: text, parameterKey: text},
-		Steps: []step{{Name: "task", Task: *task}},
+		Steps: []step{{Name: taskStep, Task: *task}},
 	})
 	return string(data), err
 }

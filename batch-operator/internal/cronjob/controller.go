@@ -96,15 +96,16 @@ type Controller struct {
 	frame *frame.Frame[*batchv1.CronJob]
 }
 
-// runMoved passes Operations that were deleted, have ended, or wait for a mutex or a semaphore.
+// runMoved passes Operations that were deleted, have ended, or wait for a mutex or a semaphore, and those with other
+// news of what keeps their pods from starting.
 var runMoved = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool {
 		op := e.Object.(*platformv1.Operation)
 		return op.Status.Phase.Ended() || semaphore.Waits(op)
 	},
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.(*platformv1.Operation).Status.Phase.Ended() != e.ObjectNew.(*platformv1.Operation).
-			Status.Phase.Ended()
+		before, after := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
+		return before.Status.Phase.Ended() != after.Status.Phase.Ended() || obstacleOf(before) != obstacleOf(after)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -153,10 +154,10 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	}
 	schedule, text, err := compile(cj, tasks, c.check)
 	if err != nil {
-		return refuse(cj, err, waiting)
+		return refuse(cj, err, waiting, f.runs)
 	}
 	p := decide(cj, schedule, f)
-	if tellWaiting(&p.status, waiting) {
+	if len(waiting) > 0 {
 		p.wakeAt(f.now.Add(semaphore.Poll), f.now)
 	}
 	if err := c.act(ctx, cj, text, p); err != nil {
@@ -167,6 +168,7 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 		return o
 	}
 	cj.Status = p.status
+	tellActive(cj, waiting, f.runs)
 	wake := longestSleep
 	if !p.wake.IsZero() {
 		wake = min(wake, p.wake.Sub(f.now))

@@ -85,7 +85,8 @@ func (c *Controller) observeActive(ctx context.Context, cj *batchv1.CronJob, run
 
 // runOf is what is known of a run.
 func runOf(op *platformv1.Operation) run {
-	r := run{name: op.Name, phase: op.Status.Phase, failure: strings.TrimRight(op.Status.Error, ": ")}
+	r := run{name: op.Name, phase: op.Status.Phase, failure: strings.TrimRight(op.Status.Error, ": "),
+		obstacle: obstacleOf(op)}
 	if op.Annotations[batchv1.SynchronizationAnnotation] != "" {
 		r.synchronized = op
 	}

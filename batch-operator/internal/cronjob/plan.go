@@ -48,6 +48,8 @@ type run struct {
 	cancels cancelling
 	// synchronized is its Operation where that has to hold something; nil otherwise.
 	synchronized *platformv1.Operation
+	// obstacle keeps its pod from starting; zero for nothing.
+	obstacle obstacle
 }
 
 // cancelling says whether a run was asked to end.

@@ -46,11 +46,3 @@ func (c *Controller) synchronize(
 	}
 	return waiting, nil
 }
-
-// tellWaiting has the status say for what runs wait, and returns whether one does.
-func tellWaiting(s *batchv1.CronJobStatus, waiting map[string]string) bool {
-	for i := range s.Active {
-		s.Active[i].Message = waiting[s.Active[i].Operation]
-	}
-	return len(waiting) > 0
-}

@@ -103,6 +103,9 @@ func StopsPods(reason string) bool {
 	return false
 }
 
+// StopsRun says whether the reason of an Operation that is under way names what keeps the pod of a step from starting.
+func StopsRun(reason string) bool { return reason == ReasonForbidden || StopsPods(reason) }
+
 // Phase is one word for a person who lists objects; programs read the conditions.
 type Phase string
 

@@ -193,7 +193,7 @@ const (
 	ReasonSnapshotFailed = "SnapshotFailed"
 )
 
-// Reasons of pods. WorkloadSet, Component, Application and typed kinds have them.
+// Reasons of pods. WorkloadSet, Component, Application, Operation, CronJob and typed kinds have them.
 const (
 	// ReasonPodsNotReady: pods are created, updated or replaced, and the message says which. Wait, and look at the
 	// pod that the message names when it stays the same for long.
@@ -208,7 +208,7 @@ const (
 	// ReasonImageUnavailable: a node cannot pull an image. The node tries again. Correct the image, the registry
 	// or the pull Secret.
 	ReasonImageUnavailable = "ImageUnavailable"
-	// ReasonProcessFailing: the process of the middleware does not start or does not stay up. It is started again
+	// ReasonProcessFailing: the process of a container does not start or does not stay up. It is started again
 	// with increasing pauses. Read the log of the pod that the message names.
 	ReasonProcessFailing = "ProcessFailing"
 	// ReasonTooManyClients: the middleware is alive, and clients use all of its connections. The operator restarts

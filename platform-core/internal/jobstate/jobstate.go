@@ -30,6 +30,8 @@ type State struct {
 	Phase platformv1.OperationPhase
 	// Message is what its container said last, and why it ended, or why there is none yet.
 	Message string
+	// Reason names what keeps its pod from starting, as platformv1.StopsRun knows it; empty for nothing.
+	Reason string
 	// Said is the termination message of its container as it is; empty while it has none.
 	Said string
 	// ExitCode is that of its container, or of the init container that failed; 0 while it has none.

@@ -20,6 +20,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/podstart"
+	"github.com/zeroinfra/platform-core/sdk/apply"
 )
 
 const (
@@ -54,12 +55,12 @@ func (j Jobs) awaitStart(ctx context.Context, job *batchv1.Job, pods []corev1.Po
 	why := ""
 	for i := range pods {
 		if fault, _ := (podstart.Pod{Pod: &pods[i], Now: now}).Fault(); fault != nil {
-			why = fault.Message
+			why, state.Reason = fault.Message, fault.Reason
 		}
 	}
 	if len(pods) == 0 && (left <= 0 || j.NeverGivesUp && left < StartPatience-refusedLook) {
 		var err error
-		if why, err = j.refused(ctx, job); err != nil {
+		if why, state.Reason, err = j.refused(ctx, job); err != nil {
 			return err
 		}
 	}
@@ -81,19 +82,23 @@ func hasStarted(pod corev1.Pod) bool {
 }
 
 // refused is why the API server would not take the pod of a Job, such as for a ResourceQuota: Kubernetes says that in
-// events alone. Empty when it would.
-func (j Jobs) refused(ctx context.Context, job *batchv1.Job) (why string, err error) {
+// events alone. Both are empty when it would.
+func (j Jobs) refused(ctx context.Context, job *batchv1.Job) (why, reason string, err error) {
 	template := job.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.GenerateName = job.Namespace, job.Name+"-"
 	err = j.Client.Create(ctx, pod, client.DryRunAll)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return fmt.Sprintf("the API server refuses it: %v: allow it, or make room in what that names", err), nil
+		reason = platformv1.ReasonForbidden
+		if apply.ExceedsQuota(err) {
+			reason = platformv1.ReasonQuotaExceeded
+		}
+		return fmt.Sprintf("the API server refuses it: %v: allow it, or make room in what that names", err), reason, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot try the pod of Job %q: %w", job.Name, err)
+		return "", "", fmt.Errorf("cannot try the pod of Job %q: %w", job.Name, err)
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // giveUp has Kubernetes end a Job now: it deletes the pod, so that nothing begins later, and says that the Job failed.

@@ -61,6 +61,7 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 	pulls := containerIn(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})
 	runs := containerIn(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	quota := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few, requested: pods=1"))
+	policy := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("violates PodSecurity"))
 	annotated := func(job *batchv1.Job) { job.Annotations = map[string]string{platformv1.GivenUpAnnotation: "no"} }
 	suspended := func(job *batchv1.Job) { job.Spec.Suspend = new(true) }
 	for name, test := range map[string]struct {
@@ -69,22 +70,28 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 		refuses error
 		job     func(*batchv1.Job)
 		never   bool
+		reason  string
 		says    string
 		wake    time.Duration
 		given   bool
 	}{
-		"no node yet":       {after: time.Second, status: &taint, says: "no node for pod mover-1-x: 0/1", wake: startLook},
-		"no node, soon due": {after: StartPatience - time.Second, status: &taint, says: "taint", wake: time.Second},
-		"no node": {after: late, status: &taint, wake: startLook, given: true,
+		"no node yet": {after: time.Second, status: &taint, says: "no node for pod mover-1-x: 0/1",
+			reason: platformv1.ReasonPodUnschedulable, wake: startLook},
+		"no node, soon due": {after: StartPatience - time.Second, status: &taint, says: "taint",
+			reason: platformv1.ReasonPodUnschedulable, wake: time.Second},
+		"no node": {after: late, status: &taint, reason: platformv1.ReasonPodUnschedulable, wake: startLook, given: true,
 			says: "within 5m0s: no node for pod mover-1-x: 0/1 nodes are available: 1 node(s) had untolerated taint " +
 				"{dedicated: db}"},
-		"no image": {after: late, status: &noImage, wake: startLook, given: true,
+		"no image": {after: late, status: &noImage, reason: platformv1.ReasonImageUnavailable, wake: startLook, given: true,
 			says: `container mover cannot get image "mover:1" (ImagePullBackOff)`},
-		"a quota": {after: late, refuses: quota, says: "exceeded quota: few", wake: startLook, given: true},
+		"a quota": {after: late, refuses: quota, says: "exceeded quota: few", reason: platformv1.ReasonQuotaExceeded,
+			wake: startLook, given: true},
 		"no node, of a task": {after: late, status: &taint, never: true, says: "no node for pod mover-1-x: 0/1",
-			wake: startLook},
+			reason: platformv1.ReasonPodUnschedulable, wake: startLook},
 		"a quota, of a task": {after: time.Minute, refuses: quota, never: true, says: "exceeded quota: few",
-			wake: startLook},
+			reason: platformv1.ReasonQuotaExceeded, wake: startLook},
+		"a policy, of a task": {after: time.Minute, refuses: policy, never: true, says: "violates PodSecurity",
+			reason: platformv1.ReasonForbidden, wake: startLook},
 		"a quota, so far": {after: time.Minute, refuses: quota, wake: startLook},
 		"no pod yet":      {after: late, wake: startLook},
 		"a large image":   {after: late, status: &pulls, wake: startLook},
@@ -111,7 +118,8 @@ func TestAJobWhosePodDoesNotStartIsGivenUp(t *testing.T) {
 			now := func() time.Time { return made.Add(test.after) }
 			state, err := Jobs{Live: c, Client: c, Now: now, NeverGivesUp: test.never}.Look(t.Context(), job)
 			says := strings.Contains(state.Message, test.says) && (state.Message == "") == (test.says == "")
-			if err != nil || state.Phase != platformv1.OperationRunning || state.Wake != test.wake || !says {
+			if err != nil || state.Phase != platformv1.OperationRunning || state.Wake != test.wake || !says ||
+				state.Reason != test.reason {
 				t.Errorf("it is %+v, %v", state, err)
 			}
 			live := &batchv1.Job{}

@@ -58,7 +58,7 @@ func (r *run) inlineChild(t *optemplate.Step, step *platformv1.StepStatus, one i
 	if answer.Child.Progress != "" {
 		waiting += " (" + answer.Child.Progress + ")"
 	}
-	return verdict{waiting: waiting}
+	return verdict{waiting: waiting}.ofChild(&answer.Child)
 }
 
 // withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one

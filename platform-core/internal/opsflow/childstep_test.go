@@ -83,6 +83,26 @@ func TestNestedOperationIsCreatedOnceForEachAttempt(t *testing.T) {
 	}
 }
 
+// What keeps a pod of a nested Operation from starting is said by the one that runs it.
+func TestRunSaysWhatKeepsAPodOfItsNestedOperationFromStarting(t *testing.T) {
+	n := newNesting(t, "  - {name: run, operation: {template: INNER}}\n")
+	status := platformv1.OperationStatus{Phase: platformv1.OperationRunning, Progress: "1/1 a",
+		Conditions: []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse,
+			Reason: platformv1.ReasonImageUnavailable, Message: `step "a": waiting for job outer-run-a to end: no image`}}}
+	n.reconcile(func(*opsflow.Child) *opsflow.Answer { return &opsflow.Answer{Child: status} })
+	d := opsflow.Next(n.op, n.facts)
+	want := `step "run": waiting for Operation outer-run to end (1/1 a): step "a": waiting for job outer-run-a to end: ` +
+		"no image"
+	if d.Outcome.Reason() != platformv1.ReasonImageUnavailable || d.Outcome.Message() != want {
+		t.Errorf("it says %s: %q, want %q", d.Outcome.Reason(), d.Outcome.Message(), want)
+	}
+	status.Conditions[0].Reason = platformv1.ReasonProgressing
+	n.reconcile(func(*opsflow.Child) *opsflow.Answer { return &opsflow.Answer{Child: status} })
+	if d := opsflow.Next(n.op, n.facts); d.Outcome.Reason() != platformv1.ReasonProgressing {
+		t.Errorf("it says %s: %q", d.Outcome.Reason(), d.Outcome.Message())
+	}
+}
+
 func TestDeletedNestedOperationIsNotCreatedAgain(t *testing.T) {
 	n := newNesting(t, "  - {name: run, forEach: '[\"x\", \"y\"]', parallelism: 2, operation: {template: INNER}}\n")
 	if asked := n.reconcile(in(platformv1.OperationRunning)); len(asked) != 2 || asked[0].Name != "outer-run-1" ||

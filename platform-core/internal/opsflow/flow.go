@@ -238,7 +238,7 @@ func ended(step *platformv1.StepStatus) bool {
 
 // wait is the decision of a run that goes on.
 func (r *run) wait() Decision {
-	first := r.waits[0]
+	first, told := r.waits[0], r.told()
 	after, reason := time.Duration(0), platformv1.ReasonProgressing
 	if left, limited := r.left(); r.status.Ending == "" && limited {
 		after = max(left, 0)
@@ -259,13 +259,16 @@ func (r *run) wait() Decision {
 			step.Message = waitingFor + v.waiting
 		}
 	}
+	if platformv1.StopsRun(told.reason) {
+		reason = told.reason
+	}
 	r.status.Phase = platformv1.OperationRunning
 	if r.awaitsOnlyApproval() {
 		r.status.Phase, reason = platformv1.OperationAwaitingApproval, ReasonAwaitingApproval
 	}
 	r.status.CurrentStep = r.current()
 	r.status.Progress = r.progress(r.find(first.step))
-	message := fmt.Sprintf("step %q: %s", first.step, waitingFor+first.waiting)
+	message := saying(told.step, waitingFor+told.waiting)
 	return Decision{Status: *r.status, Outcome: outcome.WaitingFor(after, reason, message), Effect: effect}
 }
 

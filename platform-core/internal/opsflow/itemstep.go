@@ -95,23 +95,8 @@ func (s itemsStep) each(r *run, t *optemplate.Step, step *platformv1.StepStatus)
 		return failure
 	}
 	if running > 1 {
-		first.waiting = fmt.Sprintf("%d items, the first of them for %s", running, first.waiting)
+		first.waiting = several(running, first)
 	}
-	return first
-}
-
-// joined is what two items wait for: the effect of the first that has one, and the earlier of the times to look again.
-func joined(first, second verdict) verdict {
-	if first.done() {
-		return second
-	}
-	if first.effect == nil {
-		first.effect = second.effect
-	}
-	if first.retry == 0 || second.retry > 0 && second.retry < first.retry {
-		first.retry = second.retry
-	}
-	first.untouched = ""
 	return first
 }
 

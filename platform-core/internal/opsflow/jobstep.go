@@ -91,6 +91,8 @@ type JobState struct {
 	Phase platformv1.OperationPhase
 	// Message is what its container said last, or why there is none yet.
 	Message string
+	// Reason names what keeps its pod from starting, as platformv1.StopsRun knows it; empty for nothing.
+	Reason string
 	// ExitCode of its container; 0 while it has none.
 	ExitCode int32
 	// Kept are the artifacts that it has handed on, and Location the URL of their folder.
@@ -173,10 +175,18 @@ func jobItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) 
 	default:
 		step.Outputs = map[string]string{OutputJob: name}
 	}
-	if answer.Job.Message != "" {
-		waiting += ": " + tail(answer.Job.Message)
+	return verdict{waiting: waiting + stateOfJob(answer.Job), retry: objectPoll, reason: answer.Job.Reason}
+}
+
+// stateOfJob is what is said of a Job that runs, behind its name. What keeps its pod from starting is named first.
+func stateOfJob(job JobState) string {
+	switch {
+	case job.Message == "":
+		return ""
+	case job.Reason != "":
+		return ": " + cut(strings.Join(strings.Fields(job.Message), " "), longestTail)
 	}
-	return verdict{waiting: waiting, retry: objectPoll}
+	return ": " + tail(job.Message)
 }
 
 // jobFailed is the verdict of a step whose Job failed.

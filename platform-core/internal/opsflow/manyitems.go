@@ -122,7 +122,7 @@ func (m *many) verdict() verdict {
 		return verdict{waiting: fmt.Sprintf("items of other steps to end: at most %d are under way at a time", maxUnderWay),
 			retry: objectPoll}
 	case m.running > 1:
-		m.first.waiting = fmt.Sprintf("%d items, the first of them for %s", m.running, m.first.waiting)
+		m.first.waiting = several(m.running, m.first)
 	}
 	return m.first
 }

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,6 +114,7 @@ func (r *run) take(t *optemplate.Step, step *platformv1.StepStatus) verdict {
 		slices.Equal(before.Targets, step.Targets) {
 		// Asking again is no news: what was said last stays until there is an answer.
 		v.waiting = strings.TrimPrefix(before.Message, waitingFor)
+		v.reason = cmp.Or(v.reason, r.stopped(t.Name, before.Message))
 	}
 	switch {
 	case v.waiting != "":

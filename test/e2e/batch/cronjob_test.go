@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -22,6 +23,7 @@ func TestCronJob(t *testing.T) {
 	for name, part := range map[string]func(*place){
 		"Concurrency": concurrency, "MissedRuns": missedRuns, "RetryAndDeadline": retryAndDeadline, "Call": callsOnTime,
 		"DependsOn": dependsOn, "History": history, "TasksOfAWorkflow": workflowTask, "InvalidSpec": invalidSpec,
+		"Blocked": blockedRuns,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +124,48 @@ func retryAndDeadline(p *place) {
 		p.Errorf("the slow run says %q", failure.Reason)
 	}
 	p.noPods(slow.Status.LastFailure.Operation)
+}
+
+// blockedRuns has runs whose pods cannot start. What each lacks is in status.active and in a condition while that
+// lasts. One goes on when it is there, and the others end at their deadline.
+func blockedRuns(p *place) {
+	const image, yearly = "zeroinfra/none:0", "schedules: ['@yearly']\n"
+	unpulled := p.cronJob("unpulled", yearly+"activeDeadline: 60s\ntask: {container: {image: '"+image+
+		"', command: ['true']}}")
+	large := p.cronJob("large", yearly+"activeDeadline: 60s\ntask: {script: {"+shell+
+		", source: 'true', resources: {requests: {cpu: 9000}}}}")
+	late := p.cronJob("late", yearly+"task: {script: {"+shell+", source: 'test \"$WORD\" = please', env: "+
+		"[{name: WORD, secret: {name: late, key: word}}]}}")
+	all := map[*batchv1.CronJob]struct{ reason, says string }{
+		unpulled: {platformv1.ReasonImageUnavailable, `cannot get image "` + image + `"`},
+		large:    {platformv1.ReasonPodUnschedulable, "Insufficient cpu"},
+		late:     {platformv1.ReasonProcessFailing, `secret "late" not found`},
+	}
+	for cj := range all {
+		p.annotate(cj, batchv1.RunAnnotation, "now")
+	}
+	for cj, want := range all {
+		p.until(cj, "says what keeps its pod from starting", func(s batchv1.CronJobStatus) bool {
+			c := meta.FindStatusCondition(s.Conditions, batchv1.RunBlockedCondition)
+			return c != nil && c.Reason == want.reason && strings.Contains(c.Message, want.says) && len(s.Active) == 1 &&
+				strings.Contains(s.Active[0].Message, want.says)
+		})
+	}
+	p.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("late"), StringData: map[string]string{"word": "please"}})
+	p.until(late, "goes on", func(s batchv1.CronJobStatus) bool { return s.Counts.Succeeded == 1 })
+	for _, cj := range []*batchv1.CronJob{unpulled, large} {
+		p.until(cj, "has failed", func(s batchv1.CronJobStatus) bool { return s.Counts.Failed == 1 })
+		if why := cj.Status.LastFailure.Reason; !strings.Contains(why, "not done within 1m0s") ||
+			!strings.Contains(why, all[cj].says) {
+			p.Errorf("the run of CronJob %q failed for %q, want %q", cj.Name, why, all[cj].says)
+		}
+	}
+	for cj := range all {
+		if c := meta.FindStatusCondition(cj.Status.Conditions, batchv1.RunBlockedCondition); c != nil {
+			p.Errorf("CronJob %q has no run, and says %+v", cj.Name, c)
+		}
+		p.remove(cj)
+	}
 }
 
 // callsOnTime has a CronJob without an account call the server.

@@ -298,7 +298,8 @@ tasks: [{name: wait, script: {`+shell+`, source: 'trap "exit 0" TERM; sleep 900 
 	p.ended(image, batchv1.WorkflowFailed)
 	p.ended(right, batchv1.WorkflowFailed)
 	p.ended(slow, batchv1.WorkflowFailed)
-	for wf, want := range map[*batchv1.Workflow]string{image: "not done within 30s", right: "forbidden",
+	for wf, want := range map[*batchv1.Workflow]string{
+		image: `cannot get image "zeroinfra/none:0"`, right: "forbidden",
 		slow: "not done within 10s"} {
 		if !strings.Contains(wf.Status.Message, want) {
 			p.Errorf("Workflow %q says %q, want %q", wf.Name, wf.Status.Message, want)

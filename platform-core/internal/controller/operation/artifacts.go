@@ -92,7 +92,7 @@ func (c *Controller) repositoryOf(ctx context.Context, namespace, name string) (
 // jobStateOf is how the Job of a step stands. A task that has artifacts has containers of movers beside its own: what
 // one of them says when it fails is no exit code of the task.
 func jobStateOf(job *batchv1.Job, found jobstate.State) opsflow.JobState {
-	state := opsflow.JobState{Phase: found.Phase, Message: found.Message, ExitCode: found.ExitCode}
+	state := opsflow.JobState{Phase: found.Phase, Message: found.Message, Reason: found.Reason, ExitCode: found.ExitCode}
 	containers := job.Spec.Template.Spec.Containers
 	keeps := len(containers) > 0 && containers[0].Name == render.KeepContainer
 	switch {

@@ -154,15 +154,24 @@ var lined = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// moved passes Operations that are elsewhere than before.
+// moved passes Operations that are elsewhere than before, and those with other news of what keeps a pod from starting.
 var moved = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
-		return was.Status.Phase != is.Status.Phase || was.Status.Progress != is.Status.Progress
+		return was.Status.Phase != is.Status.Phase || was.Status.Progress != is.Status.Progress ||
+			stoppedBy(was) != stoppedBy(is)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// stoppedBy is what keeps a pod of an Operation from starting; empty for nothing.
+func stoppedBy(op *platformv1.Operation) string {
+	if stopped := opsflow.Stopped(&op.Status); stopped != nil {
+		return stopped.Message
+	}
+	return ""
 }
 
 // backupMoved passes Backups that say something else of themselves, and those that go.
