@@ -50,12 +50,14 @@ func (approvalStep) advance(r *run, t *optemplate.Step, step *platformv1.StepSta
 	}
 }
 
-// rejected is the verdict of an approval that a user rejected, with his reason where he gave one.
+// rejected is the verdict of an approval that a user rejected, with his reason where he gave one. A decision is given
+// once, so that it is not tried again.
 func rejected(approval *platformv1.OperationApproval, user, message string) verdict {
+	v := verdict{failed: fmt.Sprintf("%s rejected it: %s", user, message), final: yes}
 	if approval != nil && approval.By == user && approval.Reason != "" {
-		return failedf("%s rejected it since %q: %s", user, approval.Reason, message)
+		v.failed = fmt.Sprintf("%s rejected it since %q: %s", user, approval.Reason, message)
 	}
-	return failedf("%s rejected it: %s", user, message)
+	return v
 }
 
 // decisionsOf are all decisions about an Operation, by user.

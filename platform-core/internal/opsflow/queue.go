@@ -235,7 +235,25 @@ func WaitsInQueue(op *platformv1.Operation, facts Facts) bool {
 	case Held(op):
 		return facts.Held == nil || facts.ParentEnded
 	}
-	return decided(op) || facts.ParentEnded
+	return fullyDecided(op, facts.Template) || facts.ParentEnded
+}
+
+// fullyDecided says whether nobody more has to decide about an Operation of a template: as many have approved as that
+// wants, one has rejected, or one has decided who may not. Before, it goes on waiting, and so does the time of its
+// approval.
+func fullyDecided(op *platformv1.Operation, template optemplate.Template) bool {
+	decisions, wanted := decisionsOf(op), 1
+	for user, decision := range decisions {
+		if decision == platformv1.OperationRejected || user == op.Spec.Author {
+			return true
+		}
+	}
+	for i := range template.Steps {
+		if approval := template.Steps[i].Approval; approval != nil {
+			wanted = max(wanted, approval.Count)
+		}
+	}
+	return len(decisions) >= wanted
 }
 
 // decided says whether somebody has approved or rejected an Operation.
