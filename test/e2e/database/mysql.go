@@ -34,6 +34,9 @@ var mysqlVersion = cmp.Or(os.Getenv("E2E_MYSQL_VERSION"), "8.0")
 // mysqlMemory is the least limit of a group of each version.
 var mysqlMemory = map[string]string{"8.0": "768Mi", "9.7": "1Gi"}
 
+// mysqlOther is the version that mysqlVersion is not.
+var mysqlOther = map[string]string{"8.0": "9.7", "9.7": "8.0"}[mysqlVersion]
+
 const (
 	// mysqlLater is the version that the dump of a test is restored into as well.
 	mysqlLater = "9.7"

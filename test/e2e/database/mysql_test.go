@@ -206,14 +206,14 @@ func checkMySQLTLS(m *mysqlInstance) {
 
 func checkMySQLRefused(m *mysqlInstance) {
 	for want, change := range map[string]func(*databasev1.MySQLSpec){
-		"version cannot change":       func(spec *databasev1.MySQLSpec) { spec.Version = mysqlLater },
+		"version cannot change":       func(spec *databasev1.MySQLSpec) { spec.Version = mysqlOther },
 		"storage.size cannot shrink":  func(spec *databasev1.MySQLSpec) { spec.Storage.Size = resource.MustParse("512Mi") },
 		"are the instance's own":      func(spec *databasev1.MySQLSpec) { spec.Users[0].Name = "root" },
 		"nothing of MySQL's own data": func(spec *databasev1.MySQLSpec) { spec.Users[0].Grants[0].Database = "mysql" },
 	} {
 		m.ExpectRefused(m.tryUpdate(change), want)
 	}
-	m.ExpectOperationRefused(framework.NewOperation("upgrade", "UpgradePaaS", m.reference(), "version", mysqlLater),
+	m.ExpectOperationRefused(framework.NewOperation("upgrade", "UpgradePaaS", m.reference(), "version", mysqlOther),
 		"restore a Backup of the method dump")
 }
 

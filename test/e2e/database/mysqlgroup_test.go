@@ -100,7 +100,7 @@ func checkMySQLGroupRefused(g *mysqlGroup) {
 		"log_at_trx_commit must be 1": func(spec *databasev1.MySQLClusterSpec) {
 			spec.Parameters["innodb_flush_log_at_trx_commit"] = "2"
 		},
-		"version cannot change":       func(spec *databasev1.MySQLClusterSpec) { spec.Version = mysqlLater },
+		"version cannot change":       func(spec *databasev1.MySQLClusterSpec) { spec.Version = mysqlOther },
 		"cannot change while it runs": func(spec *databasev1.MySQLClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} },
 	} {
 		g.ExpectRefused(g.tryUpdate(change), want)
