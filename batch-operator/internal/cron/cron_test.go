@@ -20,6 +20,8 @@ var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord
 var lines = []string{
 	"30 2 * * *", "*/10 * * * *", "0 * * * *", "15 0 * * *", "45 1-3 * * 0", "0 12 31 * *", "0 3 29 2 *", "5 4 1,15 * 1",
 	"59 23 * * MON-FRI", "@weekly",
+	// With seconds.
+	"15,45 30 2 * * *", "*/20 59 0-3 * * 0", "30 */30 * 1,3,10 * *", "59 59 23 31 12 *",
 }
 
 var policies = []cron.Policy{

@@ -4,8 +4,6 @@ package cronjob
 
 import (
 	"fmt"
-	"math/rand"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,52 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron/oracle"
 )
 
 const hour = time.Hour
 
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-
-// A controller that is killed before, between and after its writes has created exactly the runs of an oracle after two
-// years.
-func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
-	end := begin.AddDate(2, 0, 0)
-	for i, zone := range []string{
-		"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu",
-		"Africa/Casablanca", "Pacific/Chatham",
-	} {
-		t.Run(strings.ReplaceAll(zone, "/", "-"), func(t *testing.T) {
-			t.Parallel()
-			clock := oracle.NewClock(t, zone, begin, end)
-			policies := []string{"Shift First", "Shift Last", "Shift Both", "Skip First", "Skip Last", "Skip Both"}
-			for n, policy := range policies {
-				if n%3 != i%3 {
-					// Which times a line has in each zone under each policy is for package cron to show.
-					continue
-				}
-				gap, overlap, _ := strings.Cut(policy, " ")
-				lines := []string{"30 2 * * *"}
-				if n == i%len(policies) {
-					lines = append(lines, "10,50 1-3 * * *")
-				}
-				for _, line := range lines {
-					w := newWorld(t, func(s *batchv1.CronJobSpec) {
-						s.Schedules, s.TimeZone, s.ClockChange = []string{line}, zone, batchv1.ClockChange{Gap: gap, Overlap: overlap}
-						s.Concurrency.Policy = "Allow"
-					})
-					w.random = rand.New(rand.NewSource(int64(n + 10*i)))
-					w.live(end.Add(-time.Second))
-					want := slices.DeleteFunc(clock.Line(line).Times(gap, overlap),
-						func(at time.Time) bool { return !at.After(begin) })
-					if got := w.times(); !slices.EqualFunc(got, want, time.Time.Equal) {
-						t.Errorf("%s under %s: %d runs, want %d", line, policy, len(got), len(want))
-					}
-				}
-			}
-		})
-	}
-}
 
 func TestMissedRunsOfThreeDays(t *testing.T) {
 	three := int32(3)

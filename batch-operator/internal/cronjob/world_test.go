@@ -34,8 +34,11 @@ type world struct {
 	created map[string]time.Time
 	order   []time.Time
 	others  map[dependencyKey]*dependency
-	// random decides when a controller is killed; nil for never.
+	// random decides when a controller is killed; nil for never. left is after how many writes it is, or never.
 	random *rand.Rand
+	left   int
+	// version of the CronJob, and how many runs were not created since they existed.
+	version, refused int
 }
 
 func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
@@ -48,7 +51,7 @@ func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
 		change(&cj.Spec)
 	}
 	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{},
-		others: map[dependencyKey]*dependency{}}
+		others: map[dependencyKey]*dependency{}, left: never}
 	w.read()
 	return w
 }
@@ -63,12 +66,43 @@ func (w *world) read() {
 	w.schedule = schedule
 }
 
+// never is after how many writes a controller is killed that is not.
+const never = -1
+
 // dies says whether the controller is killed at this point.
-func (w *world) dies() bool { return w.random != nil && w.random.Intn(4) == 0 }
+func (w *world) dies() bool {
+	switch {
+	case w.random != nil:
+		return w.random.Intn(4) == 0
+	case w.left == never:
+		return false
+	}
+	w.left--
+	return w.left < 0
+}
+
+// view is what a controller has decided on what it has read.
+type view struct {
+	plan    plan
+	version int
+}
 
 // turn is one reconciliation. It returns when the next one comes by itself.
 func (w *world) turn() time.Time {
 	w.t.Helper()
+	return w.act(w.look())
+}
+
+// killedTurn is a turn of a controller that is killed after so many writes.
+func (w *world) killedTurn(writes int) {
+	w.t.Helper()
+	w.left = writes
+	w.turn()
+	w.left = never
+}
+
+// look reads what there is and decides on it.
+func (w *world) look() view {
 	for name, r := range w.runs {
 		if since := w.created[name]; r.ended.IsZero() && !w.now.Before(since.Add(w.takes)) {
 			r.ended, r.phase = since.Add(w.takes), platformv1.OperationSucceeded
@@ -78,13 +112,20 @@ func (w *world) turn() time.Time {
 			w.runs[name] = r
 		}
 	}
-	p := decide(w.cj.DeepCopy(), w.schedule, facts{now: w.now, runs: maps.Clone(w.runs), dependencies: w.others})
-	again := w.now.Add(time.Second)
+	return view{version: w.version, plan: decide(w.cj.DeepCopy(), w.schedule,
+		facts{now: w.now, runs: maps.Clone(w.runs), dependencies: w.others})}
+}
+
+// act carries out what was decided. A run that exists is not created, and a status is written only on what was read.
+func (w *world) act(v view) time.Time {
+	w.t.Helper()
+	p, again := v.plan, w.now.Add(time.Second)
 	for _, c := range p.create {
 		if w.dies() {
 			return again
 		}
 		if _, exists := w.runs[c.name]; exists {
+			w.refused++
 			continue
 		}
 		if _, was := w.created[c.name]; was {
@@ -94,16 +135,20 @@ func (w *world) turn() time.Time {
 		w.order = append(w.order, c.time)
 	}
 	for _, name := range p.cancel {
-		r := w.runs[name]
+		r, exists := w.runs[name]
+		if !exists || !r.ended.IsZero() {
+			continue
+		}
 		r.cancels, r.phase, r.ended, r.failure = asked, platformv1.OperationCancelled, w.now, "it was cancelled"
 		w.runs[name] = r
 	}
 	for _, name := range p.remove {
 		delete(w.runs, name)
 	}
-	if w.dies() {
+	if w.dies() || v.version != w.version {
 		return again
 	}
+	w.version++
 	w.cj.Status = p.status
 	if len(p.cancel) > 0 {
 		return again

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle computes the times of cron lines by looking at each minute of the wall clock. It shares no code with
-// package cron, and is for its tests.
+// Package oracle computes the times of cron lines by looking at each minute of the wall clock, and which of them have a
+// run. It shares no code with the packages cron and cronjob, and is for their tests.
 package oracle
 
 import (
@@ -57,18 +57,31 @@ func NewClock(t testing.TB, zone string, begin, end time.Time) *Clock {
 	return c
 }
 
-// Line is a cron line of five fields with the minutes that it names.
-type Line struct{ named []minute }
+// Line is a cron line with the minutes that it names, and the seconds within each.
+type Line struct {
+	named   []minute
+	seconds []time.Duration
+}
 
-// Line finds the minutes that a line names.
+// Line finds the times that a line of five or six fields names.
 func (c *Clock) Line(line string) Line {
 	if line == "@weekly" {
 		line = "0 0 * * 0"
 	}
 	words := strings.Fields(line)
+	l := Line{seconds: []time.Duration{0}}
+	if len(words) == 6 {
+		l.seconds = nil
+		named := values(words[0], 0, 59)
+		for second := range 60 {
+			if named[second] {
+				l.seconds = append(l.seconds, time.Duration(second)*time.Second)
+			}
+		}
+		words = words[1:]
+	}
 	minutes, hours := values(words[0], 0, 59), values(words[1], 0, 23)
 	days, months, weekdays := values(words[2], 1, 31), values(words[3], 1, 12), values(words[4], 0, 6)
-	var l Line
 	for _, m := range c.minutes {
 		day, weekday := days[m.shown.Day()], weekdays[int(m.shown.Weekday())]
 		either := day && weekday
@@ -86,21 +99,47 @@ func (c *Clock) Line(line string) Line {
 func (l Line) Times(gap, overlap string) []time.Time {
 	var times []time.Time
 	for _, m := range l.named {
+		moments := m.moments
 		switch {
-		case len(m.moments) == 0:
+		case len(moments) == 0:
 			if gap == "Shift" {
 				times = append(times, m.change)
 			}
 		case overlap == "First":
-			times = append(times, m.moments[0])
+			moments = moments[:1]
 		case overlap == "Last":
-			times = append(times, m.moments[len(m.moments)-1])
-		default:
-			times = append(times, m.moments...)
+			moments = moments[len(moments)-1:]
+		}
+		for _, at := range moments {
+			for _, second := range l.seconds {
+				times = append(times, at.Add(second))
+			}
 		}
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	return slices.CompactFunc(times, time.Time.Equal)
+}
+
+// Begun are those of some times that have a run, where each run takes so long and a concurrency policy says what becomes
+// of a time that comes meanwhile. At most so many wait under the policy Queue.
+func Begun(times []time.Time, policy string, most int, takes time.Duration) []time.Time {
+	if policy == "Allow" || policy == "Replace" {
+		return times
+	}
+	var begun, waiting []time.Time
+	var end time.Time
+	for _, at := range times {
+		for len(waiting) > 0 && !end.After(at) {
+			begun, waiting, end = append(begun, waiting[0]), waiting[1:], end.Add(takes)
+		}
+		switch {
+		case !end.After(at):
+			begun, end = append(begun, at), at.Add(takes)
+		case policy == "Queue" && len(waiting) < most:
+			waiting = append(waiting, at)
+		}
+	}
+	return append(begun, waiting...)
 }
 
 // values are those of a field that its word has.
