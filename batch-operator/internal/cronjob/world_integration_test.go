@@ -58,6 +58,8 @@ type place struct {
 	// dial and client are those of the controllers.
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	client client.NewClientFunc
+	// transport is their way to the API server; a plain one when nil.
+	transport *testkit.Transport
 }
 
 func newPlace(t *testing.T) *place {
@@ -87,7 +89,7 @@ func (p *place) serve() (stop func()) {
 	p.Helper()
 	mgr := enginetest.NewManager(p, env, enginetest.Options{
 		Domain: domain, Namespace: p.namespace, Kinds: []client.Object{&batchv1.CronJob{}, &batchv1.Workflow{}}, Dial: p.dial,
-		NewClient: p.client,
+		NewClient: p.client, Transport: p.transport,
 	})
 	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 	err := (Kind{Now: now}).Setup(mgr, operator.ControllerSettings{CheckTemplate: enginetest.CheckTemplate})

@@ -34,8 +34,8 @@ const (
 	benchPatience = 30 * time.Minute
 )
 
-// size reads how many objects a bench makes.
-func size(b *testing.B, variable string, otherwise int) int {
+// size reads how many objects a bench or a test makes.
+func size(b testing.TB, variable string, otherwise int) int {
 	text := os.Getenv(variable)
 	if text == "" {
 		return otherwise

@@ -153,6 +153,13 @@ func (c *Controller) observe(ctx context.Context, wf *batchv1.Workflow) (facts, 
 		// It began: what its template is by now does not matter.
 		return f, nil
 	}
+	if isHeld(wf) {
+		next, err := c.apply.Operation(ctx, wf, nameOf(wf, wf.Status.Attempt+1))
+		if err != nil {
+			return f, err
+		}
+		f.unrecorded = next != nil
+	}
 	read := func(name string) (*batchv1.Workflow, error) {
 		found := &batchv1.Workflow{}
 		err := c.client.Get(ctx, client.ObjectKey{Namespace: wf.Namespace, Name: name}, found)

@@ -29,6 +29,8 @@ type facts struct {
 	now time.Time
 	// operation is that of the status; nil when it does not exist.
 	operation *platformv1.Operation
+	// unrecorded says that the Operation of the next attempt exists: the operator was killed before that was on record.
+	unrecorded bool
 	// template is the Workflow that the tasks are from; nil when it does not exist, or none is named.
 	template *batchv1.Workflow
 	// library has the Workflows that the tasks run.
@@ -67,10 +69,20 @@ func finished(s *batchv1.WorkflowStatus) bool {
 }
 
 // retries says whether a retry is asked for that was not made.
-func retries(wf *batchv1.Workflow) bool {
+func retries(wf *batchv1.Workflow) bool { return retryAsked(wf) && !ends(wf) }
+
+// retryAsked is retries, whether or not the run is to end.
+func retryAsked(wf *batchv1.Workflow) bool {
 	asked, s := wf.Annotations[batchv1.RetryAnnotation], &wf.Status
-	return asked != "" && asked != s.LastRetry && !ends(wf) &&
-		(s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
+	return asked != "" && asked != s.LastRetry && (s.Phase == batchv1.WorkflowFailed || s.Phase == batchv1.WorkflowStopped)
+}
+
+// isHeld says whether the next attempt is not to begin although nothing but the spec says so.
+func isHeld(wf *batchv1.Workflow) bool {
+	if wf.Status.Operation == "" {
+		return !wf.Spec.TemplateOnly && (ends(wf) || wf.Spec.Suspend)
+	}
+	return retryAsked(wf) && ends(wf)
 }
 
 // ends says whether a run is to end, or not to begin.
@@ -78,7 +90,7 @@ func ends(wf *batchv1.Workflow) bool { return wf.Spec.Stop || wf.Spec.Terminate 
 
 // decide plans what comes of a Workflow now, and fills in its status but for the conditions.
 func decide(wf *batchv1.Workflow, f facts) plan {
-	if !wf.Spec.TemplateOnly && finished(&wf.Status) && !retries(wf) {
+	if !wf.Spec.TemplateOnly && finished(&wf.Status) && !retries(wf) && !f.unrecorded {
 		return expire(wf, f)
 	}
 	p := proceed(wf, f)
@@ -94,6 +106,8 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 	switch {
 	case wf.Spec.TemplateOnly:
 		return checkTemplate(wf, f)
+	case f.unrecorded:
+		return begin(wf, f)
 	case s.Operation == "" && ends(wf):
 		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was stopped before it began",
 			new(metav1.NewTime(f.now))
@@ -163,9 +177,14 @@ func begin(wf *batchv1.Workflow, f facts) plan {
 	return plan{create: op}
 }
 
+// nameOf is the name of the Operation of an attempt.
+func nameOf(wf *batchv1.Workflow, attempt int32) string {
+	id, _, _ := strings.Cut(string(wf.UID), "-")
+	return platformv1.DerivedName(platformv1.MaxLabelValue, wf.Name, id, strconv.Itoa(int(attempt)))
+}
+
 // operationOf is the Operation of an attempt, complete but for its owner.
 func operationOf(wf *batchv1.Workflow, text string, attempt int32) *platformv1.Operation {
-	id, _, _ := strings.Cut(string(wf.UID), "-")
 	parameters := platformv1.Parameters{}
 	for name, value := range wf.Spec.Arguments {
 		parameters[name] = platformv1.ParameterValue(value)
@@ -179,8 +198,7 @@ func operationOf(wf *batchv1.Workflow, text string, attempt int32) *platformv1.O
 	}
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: wf.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, wf.Name, id,
-				strconv.Itoa(int(attempt))),
+			Namespace: wf.Namespace, Name: nameOf(wf, attempt),
 			Labels: map[string]string{platformv1.DomainLabel: domain, platformv1.ManagedByLabel: platformv1.ManagedBy,
 				batchv1.WorkflowLabel: wf.Name},
 		},

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 
 	batchv1api "k8s.io/api/batch/v1"
@@ -54,17 +55,34 @@ func TestMain(m *testing.M) {
 }
 
 // serve runs the whole operator as a process until the test ends, or kill is called: it has no time to put anything in
-// order.
+// order, and the next one leads at once.
 func serve(t testing.TB) (kill func()) {
 	t.Helper()
-	_, kill = start(t)
-	return kill
+	return startAs(t, env.System).kill
 }
 
 // start is serve, and tells which process it is.
 func start(t testing.TB) (pid int, kill func()) {
 	t.Helper()
-	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
+	p := startAs(t, env.System)
+	return p.command.Process.Pid, p.kill
+}
+
+// process is the whole operator as a process.
+type process struct {
+	testing.TB
+	command *exec.Cmd
+	// output is the name of the file that has what it says.
+	output string
+	// ended is closed once it has.
+	ended chan struct{}
+	once  sync.Once
+}
+
+// startAs runs the whole operator as a process of an account until the test ends.
+func startAs(t testing.TB, account *testkit.Operator) *process {
+	t.Helper()
+	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, account), "--namespace="+system,
 		"--agent-image=agent:test",
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=warn")
 	command.Env = append(os.Environ(), asOperator+"=1")
@@ -76,14 +94,26 @@ func start(t testing.TB) (pid int, kill func()) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killed := false
-	kill = func() {
-		if killed {
-			return
-		}
-		killed = true
-		_ = command.Process.Kill()
-		_ = command.Wait() // It was killed.
+	p := &process{TB: t, command: command, output: output.Name(), ended: make(chan struct{})}
+	go func() {
+		_ = command.Wait() // It is killed.
+		close(p.ended)
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// die kills the process, whose leases stay.
+func (p *process) die() {
+	_ = p.command.Process.Kill() // It may have ended.
+	<-p.ended
+}
+
+// kill kills the process, and has the next one lead at once. A second time it does nothing.
+func (p *process) kill() {
+	p.Helper()
+	p.once.Do(func() {
+		p.die()
 		leases := []client.ObjectKey{
 			{Namespace: system, Name: domain + "-operator.zeroinfra.github.com"},
 			{Namespace: "kube-system", Name: domain + "-scopes.zeroinfra.github.com"},
@@ -91,15 +121,13 @@ func start(t testing.TB) (pid int, kill func()) {
 		for _, key := range leases {
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 			if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), lease)); err != nil {
-				t.Error(err)
+				p.Error(err)
 			}
 		}
-		if said, err := os.ReadFile(output.Name()); t.Failed() && err == nil {
-			t.Logf("the operator said:\n%s", said)
+		if said, err := os.ReadFile(p.output); p.Failed() && err == nil {
+			p.Logf("the operator said:\n%s", said)
 		}
-	}
-	t.Cleanup(kill)
-	return command.Process.Pid, kill
+	})
 }
 
 // bench is a namespace with an account that may do what tasks do.

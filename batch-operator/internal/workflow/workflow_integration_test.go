@@ -6,10 +6,7 @@ package workflow
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -48,8 +45,8 @@ func tasks(wf *batchv1.Workflow) string {
 	return strings.Join(all, " ")
 }
 
-// finish waits for a Job of a task of the present attempt, and ends it.
-func (b *bench) finish(wf *batchv1.Workflow, task string, condition batchv1api.JobConditionType) {
+// job waits for the Job of a task of the present attempt.
+func (b *bench) job(wf *batchv1.Workflow, task string) *batchv1api.Job {
 	b.Helper()
 	var job *batchv1api.Job
 	testkit.Eventually(b, "a Job of the task "+task, func(ctx context.Context) error {
@@ -62,7 +59,13 @@ func (b *bench) finish(wf *batchv1.Workflow, task string, condition batchv1api.J
 		}
 		return nil
 	})
-	if err := env.EndJob(b.Context(), job, condition); err != nil {
+	return job
+}
+
+// finish waits for the Job of a task of the present attempt, and ends it.
+func (b *bench) finish(wf *batchv1.Workflow, task string, condition batchv1api.JobConditionType) {
+	b.Helper()
+	if err := env.EndJob(b.Context(), b.job(wf, task), condition); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -347,58 +350,5 @@ tasks:
 		if !conditions.IsTrue(refused, platformv1.StalledCondition) || refused.Status.Operation != "" {
 			t.Errorf("%s: the status is %+v", name, refused.Status)
 		}
-	}
-}
-
-// A hundred items at a time, the operator is killed each time that fifty have ended, and each has one Job.
-// WORKFLOW_ITEMS=5000 has it be more than 200.
-func TestManyItemsHaveOneJobEach(t *testing.T) {
-	count := 200
-	if text := os.Getenv("WORKFLOW_ITEMS"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := newBench(t)
-	kill := serve(t)
-	items := make([]string, count)
-	for i := range items {
-		items[i] = fmt.Sprintf("'%d'", i)
-	}
-	wf := b.run("fan", "tasks:\n  - name: each\n    forEach: {items: ["+strings.Join(items, ", ")+
-		"], parallelism: 100}\n    container: {image: 'example/tool:1', args: ['${each}']}\n")
-	ended := 0
-	testkit.WaitFor(t, env.Client, wf, "the end", func() error {
-		for _, job := range b.jobs() {
-			if len(job.Status.Conditions) > 0 {
-				continue
-			}
-			if err := env.EndJob(t.Context(), job, batchv1api.JobComplete); err != nil {
-				return err
-			}
-			ended++
-			if ended%50 == 0 {
-				kill()
-				kill = serve(t)
-			}
-		}
-		if wf.Status.Phase != batchv1.WorkflowSucceeded {
-			return fmt.Errorf("it says %+v", wf.Status)
-		}
-		return nil
-	})
-	if jobs := b.jobs(); len(jobs) != len(items) || ended != len(items) ||
-		wf.Status.Tasks[0].Items != fmt.Sprintf("%d/%d", count, count) {
-		t.Errorf("%d Jobs were created and %d ended, and the task says %+v", len(jobs), ended, wf.Status.Tasks[0])
-	}
-	op := &platformv1.Operation{}
-	err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: wf.Status.Operation}, op)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if data, err := json.Marshal(op); err != nil || len(data) > 1<<20 ||
-		op.Status.Steps[0].Items.Done != fmt.Sprintf("1-%d", count) {
-		t.Errorf("the Operation has %d bytes and %+v: %v", len(data), op.Status.Steps[0].Items, err)
 	}
 }

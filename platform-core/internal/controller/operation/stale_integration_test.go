@@ -7,8 +7,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -23,88 +21,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
-
-// lagging holds back what watches of Operations say, as a slow network does, and counts the writes of Operations that
-// came too late.
-type lagging struct {
-	next http.RoundTripper
-
-	mu sync.Mutex
-	// held is closed once watches say more; nil while they are not held back.
-	held chan struct{}
-	// writes of Operations, and those of them that were made on an old version.
-	writes, conflicts int
-}
-
-func (l *lagging) hold() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = make(chan struct{})
-}
-
-func (l *lagging) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held != nil {
-		close(l.held)
-		l.held = nil
-	}
-}
-
-func (l *lagging) counted() (writes, conflicts int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.writes, l.conflicts
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l *lagging) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
-	if err != nil || !strings.Contains(request.URL.Path, "/operations") {
-		return response, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case request.URL.Query().Get("watch") != "":
-		response.Body = &heldBody{ReadCloser: response.Body, lag: l, closed: make(chan struct{})}
-	case request.Method != http.MethodGet:
-		l.writes++
-		if response.StatusCode == http.StatusConflict {
-			l.conflicts++
-		}
-	}
-	return response, nil
-}
-
-// heldBody is the answer to a watch.
-type heldBody struct {
-	io.ReadCloser
-	lag    *lagging
-	once   sync.Once
-	closed chan struct{}
-}
-
-// Read implements io.Reader.
-func (b *heldBody) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	b.lag.mu.Lock()
-	held := b.lag.held
-	b.lag.mu.Unlock()
-	if held != nil {
-		select {
-		case <-held:
-		case <-b.closed:
-		}
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *heldBody) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.ReadCloser.Close()
-}
 
 // announced keeps the keys of each Restart before that is made, and has it wait until it may be.
 type announced struct {
@@ -147,17 +63,14 @@ func (p *announcedProcess) Restart(ctx context.Context, key string, plan []byte)
 func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
-	lag := &lagging{}
+	way := &testkit.Transport{}
 	f.config = rest.CopyConfig(env.System.Config)
-	f.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		lag.next = next
-		return lag
-	})
+	f.config.Wrap(way.Wrap)
 	connections := agentclient.New(f.authority, agentclient.WithPort(f.port))
 	t.Cleanup(connections.Close)
 	dialer := &announced{Dialer: connections, goOn: make(chan struct{})}
 	f.controller(dialer)
-	t.Cleanup(lag.release)
+	t.Cleanup(way.Release)
 
 	op := f.operation("twice", "Twice", nil)
 	waitCalled(t, dialer, "first")
@@ -169,13 +82,13 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 		}
 		return err
 	})
-	lag.hold()
+	way.Hold("operations")
 	close(dialer.goOn)
 	waitCalled(t, dialer, "second")
 	f.started(0, 3)
 	// The turn that made the second call is over when another one is.
 	f.wake("replica")
-	writes, _ := lag.counted()
+	writes, _ := way.Writes("operations")
 	calls := dialer.called()
 	for _, role := range []string{"primary", "replica", "primary"} {
 		f.wake(role)
@@ -186,16 +99,16 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 		t.Fatalf("the cache did not lag: it shows version %s, before %s (%v)", behind.ResourceVersion, shown.ResourceVersion,
 			err)
 	}
-	if again, conflicts := lag.counted(); again != writes || conflicts != 0 {
+	if again, conflicts := way.Writes("operations"); again != writes || conflicts != 0 {
 		t.Errorf("on the old version it wrote %d times, %d times in vain", again-writes, conflicts)
 	}
-	lag.release()
+	way.Release()
 	f.waitPhase(op, platformv1.OperationSucceeded)
 	f.wantStarts(0, 3)
 	if got := dialer.called(); !slices.Equal(got, calls) || !strings.Contains(got[len(got)-1], "/second/") {
 		t.Errorf("it called %q, before that %q", got, calls)
 	}
-	if _, conflicts := lag.counted(); conflicts != 0 {
+	if _, conflicts := way.Writes("operations"); conflicts != 0 {
 		t.Errorf("%d writes were made in vain", conflicts)
 	}
 	for _, step := range op.Status.Steps {

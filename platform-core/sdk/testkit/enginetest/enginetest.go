@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// NewClient makes the client of the controllers; that of the manager when nil.
 	NewClient client.NewClientFunc
+	// Transport is the way of the controllers to the API server; a plain one when nil.
+	Transport *testkit.Transport
 }
 
 // CheckTemplate says what is wrong with an inline template, as operator.ControllerSettings has it.
@@ -68,7 +71,11 @@ func NewManager(t testing.TB, env *testkit.Env, o Options) ctrl.Manager {
 	for _, kind := range o.Kinds {
 		byObject[kind] = cache.ByObject{Label: labels.Everything()}
 	}
-	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{
+	account := rest.CopyConfig(env.System.Config)
+	if o.Transport != nil {
+		account.Wrap(o.Transport.Wrap)
+	}
+	mgr, err := ctrl.NewManager(account, ctrl.Options{
 		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, NewClient: o.NewClient,
 		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
