@@ -16,7 +16,8 @@ import (
 
 const (
 	// burst is a line with more times an hour than runs of such a length leave room for, on days that clocks are changed
-	// and on others. No run ends within a minute of a time: those of a controller that was killed begin some seconds later.
+	// and on others. No run ends within a minute of a time: those of a controller that was killed begin some seconds
+	// later.
 	burst      = "10,50 1-3 * * SUN,WED"
 	burstTakes = 47 * time.Minute
 	// burstWaits is how many of its times may wait.

@@ -326,8 +326,9 @@ func TestManyTasksEndAsTheModelSays(t *testing.T) {
 		t.Errorf("it was killed %d times, and went on after %v", f.kills, f.resumed)
 	}
 	_, again := f.way.Writes("jobs")
-	t.Logf("%d tasks in %s: killed %d times, the next Job after %s at the median and %s at most; %d Jobs, of %d items in two "+
-		"attempts; %d creations were refused as there already; largest Operation %d bytes of %d versions, Workflow %d of %d",
+	t.Logf("%d tasks in %s: killed %d times, the next Job after %s at the median and %s at most; %d Jobs, of %d items in "+
+		"two attempts; %d creations were refused as there already; largest Operation %d bytes of %d versions, "+
+		"Workflow %d of %d",
 		want.jobs, time.Since(begun).Round(time.Second), f.kills, f.resumed[len(f.resumed)/2].Round(time.Millisecond),
 		f.resumed[len(f.resumed)-1].Round(time.Millisecond), len(f.created), twice, again, f.largest["Operation"],
 		f.versions["Operation"], f.largest["Workflow"], f.versions["Workflow"])

@@ -149,6 +149,11 @@ func (f *fleet) reconcile() {
 		if d.Effect == nil || f.killed() {
 			return
 		}
+		if !stale && f.rng.IntN(100) == 0 {
+			// The time of the turn is over.
+			f.write(d.Status)
+			return
+		}
 		f.facts.Answers[d.Effect.Key] = f.bring(d.Effect)
 		if f.killed() {
 			return

@@ -76,8 +76,8 @@ func (t *Transport) Before(call func(*http.Request)) {
 	t.before = call
 }
 
-// After has this called with each request that the API server has answered, but for watches, and the status of the answer,
-// before its sender hears of that; nil for nothing.
+// After has this called with each request that the API server has answered, but for watches, and the status of the
+// answer, before its sender hears of that; nil for nothing.
 func (t *Transport) After(call func(r *http.Request, status int)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

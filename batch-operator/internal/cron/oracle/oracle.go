@@ -120,8 +120,8 @@ func (l Line) Times(gap, overlap string) []time.Time {
 	return slices.CompactFunc(times, time.Time.Equal)
 }
 
-// Begun are those of some times that have a run, where each run takes so long and a concurrency policy says what becomes
-// of a time that comes meanwhile. At most so many wait under the policy Queue.
+// Begun are those of some times that have a run, where each run takes so long and a concurrency policy says what
+// becomes of a time that comes meanwhile. At most so many wait under the policy Queue.
 func Begun(times []time.Time, policy string, most int, takes time.Duration) []time.Time {
 	if policy == "Allow" || policy == "Replace" {
 		return times

@@ -4,6 +4,7 @@ package operation
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -14,15 +15,17 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
-// carryOut records a decision, brings its effect about, and goes on until there is none.
+// carryOut records a decision, brings its effect about, and goes on until there is none, or most of the time of the turn
+// is over: what has come of many items by then is on record, and not lost with the turn.
 // seen may be nil for a decision that ends the Operation.
 func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (
 	reconcile.Result, error) {
-	for {
+	for began := time.Now(); ; {
 		if wait := c.hold(op, d); wait > 0 {
 			return d.Outcome.Within(wait).Result()
 		}
-		if opsflow.NeedsRecord(op, d) {
+		over := d.Effect != nil && isOver(ctx, began, time.Now())
+		if opsflow.NeedsRecord(op, d) || over {
 			if err := c.record(ctx, op, d); err != nil {
 				return reconcile.Result{}, ignoreOvertaken(err)
 			}
@@ -31,6 +34,9 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 			telemetry.Outcome(owner, d.Outcome)
 			return d.Outcome.Result()
 		}
+		if over {
+			return reconcile.Result{RequeueAfter: nextTurn}, nil
+		}
 		answer, err := c.bringAbout(ctx, op, seen, d.Effect)
 		if err != nil {
 			return reconcile.Result{}, err
@@ -38,6 +44,15 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 		seen.facts.Answers[d.Effect.Key] = answer
 		d = opsflow.Next(op, seen.facts)
 	}
+}
+
+// nextTurn is after how long a turn follows one whose time was over.
+const nextTurn = 10 * time.Millisecond
+
+// isOver says whether more than half of the time is over that a turn had when it began.
+func isOver(ctx context.Context, began, now time.Time) bool {
+	deadline, limited := ctx.Deadline()
+	return limited && now.Sub(began) > deadline.Sub(now)
 }
 
 // bringAbout does what a decision asks for. An error is one of the API server, to be tried again.
