@@ -15,9 +15,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
-// carryOut records a decision, brings its effect about, and goes on until there is none, or most of the time of the turn
-// is over: what has come of many items by then is on record, and not lost with the turn.
-// seen may be nil for a decision that ends the Operation.
+// carryOut records a decision, brings its effect about, and goes on until there is none, or half of the time of the
+// turn is over: what has come of many items by then is on record, and not lost with the turn. seen may be nil for a
+// decision that ends the Operation.
 func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (
 	reconcile.Result, error) {
 	for began := time.Now(); ; {
