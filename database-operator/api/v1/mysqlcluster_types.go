@@ -50,10 +50,10 @@ type MySQLClusterSpec struct {
 	// +optional
 	Consistency MySQLConsistency `json:"consistency,omitempty"`
 	// expelTimeout is how long a member may stay silent after the others suspect it, which takes 5s, before it is
-	// expelled; in whole seconds, 0s to 1h. A failover of a primary that is cut off takes as long as both together. Less
-	// makes that shorter, and has a slow network or a busy node cost members, which then have to join anew. More keeps
-	// such members, and has writes of consistency After, and reads of Before, wait for them. It changes while the servers
-	// run. Default 5s.
+	// expelled; in whole seconds, 0s to 1h. MySQL looks every 15s at members that are given time, so 1s to 15s come to
+	// 15s. A failover of a primary that is killed or cut off takes as long as both together. Less makes that shorter, and
+	// has a slow network or a busy node cost members, which then have to join anew. More keeps such members, and has
+	// writes of consistency After, and reads of Before, wait for them. It changes while the servers run. Default 0s.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20

@@ -123,7 +123,7 @@ func checkMySQLGroupSettings(g *mysqlGroup) {
 		spec.Consistency, spec.ExpelTimeout, spec.AutoRejoinTries = "", nil, nil
 	})
 	for _, pod := range g.application().Pods() {
-		g.waitForPod(&pod, "BEFORE_ON_PRIMARY_FAILOVER 5 3", "SELECT CONCAT_WS(' ', @@group_replication_consistency, "+
+		g.waitForPod(&pod, "BEFORE_ON_PRIMARY_FAILOVER 0 3", "SELECT CONCAT_WS(' ', @@group_replication_consistency, "+
 			"@@group_replication_member_expel_timeout, @@group_replication_autorejoin_tries)")
 	}
 	if now := g.application().ProcessStarts(); !maps.Equal(before, now) {
