@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -71,14 +70,15 @@ func newPromotions(t *testing.T) *promotions {
 	op, rules := fromThePage(t)
 	account := &corev1.ServiceAccount{ObjectMeta: p.meta(op.Spec.ServiceAccountName)}
 	p.create(account)
-	p.allow(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: account.Name}, rules...)
+	env.Grant(t, p.namespace,
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: account.Name}, rules...)
 	operations := func(verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"operations"},
 			Verbs: verbs}
 	}
-	p.ada = p.user("ada@example.com", operations("create"), rbacv1.PolicyRule{APIGroups: []string{""},
+	p.ada = env.User(t, p.namespace, "ada@example.com", operations("create"), rbacv1.PolicyRule{APIGroups: []string{""},
 		Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}})
-	p.bob = p.user("bob@example.com", operations("get", "patch", "approve"))
+	p.bob = env.User(t, p.namespace, "bob@example.com", operations("get", "patch", "approve"))
 	// The API server asks the operator a moment after that is ready.
 	itself := p.model("itself")
 	itself.Spec.Requires = []aiv1.ModelReference{{Name: itself.Name}}
@@ -104,28 +104,6 @@ func (p *promotions) create(objects ...client.Object) {
 			p.Fatalf("cannot create %T %q: %v", object, object.GetName(), err)
 		}
 	}
-}
-
-// allow gives somebody rights in the namespace.
-func (p *promotions) allow(subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
-	p.Helper()
-	meta := p.meta("of-" + subject.Name)
-	p.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{ObjectMeta: meta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{subject}})
-}
-
-// user is the client of a person with rights in the namespace.
-func (p *promotions) user(name string, rules ...rbacv1.PolicyRule) client.Client {
-	p.Helper()
-	p.allow(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, rules...)
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: name}
-	c, err := client.New(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		p.Fatal(err)
-	}
-	return c
 }
 
 // model is a Model with the versions 1.0 and 2.0, of which the first is in production.

@@ -6,7 +6,6 @@ package cronjob
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,9 +15,7 @@ import (
 	kubebatchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -26,31 +23,12 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// failing makes clients that cannot write a status of a CronJob as long as it is set.
-func failing(fail *atomic.Bool) client.NewClientFunc {
-	return func(config *rest.Config, options client.Options) (client.Client, error) {
-		c, err := client.NewWithWatch(config, options)
-		if err != nil {
-			return nil, err
-		}
-		return interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: func(
-			ctx context.Context, c client.Client, of string, obj client.Object, patch client.Patch,
-			options ...client.SubResourcePatchOption,
-		) error {
-			if fail.Load() && obj.GetObjectKind().GroupVersionKind().Kind == "CronJob" {
-				return errors.New("the operator is killed here")
-			}
-			return c.SubResource(of).Patch(ctx, obj, patch, options...)
-		}}), nil
-	}
-}
-
 // The operator ends after it created a run and before it has written that down. The next one finds the run and creates
 // no other.
 func TestRunIsCreatedOnceThoughTheOperatorRestartsBeforeItsStatus(t *testing.T) {
 	p := newPlace(t)
 	fail := &atomic.Bool{}
-	p.client = failing(fail)
+	p.client = testkit.Unrecorded("CronJob", fail)
 	stop := p.serve()
 	cj := p.script("once", nil)
 	p.waits(cj, "is settled", func(s batchv1.CronJobStatus) bool { return s.SettledTime != nil })

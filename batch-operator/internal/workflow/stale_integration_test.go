@@ -6,16 +6,13 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/frame"
@@ -130,25 +127,6 @@ func TestACacheOfBeforeTheOperationIsNotActedOn(t *testing.T) {
 	}
 }
 
-// unrecorded makes clients that cannot write a status of a Workflow as long as it is set.
-func unrecorded(fail *atomic.Bool) client.NewClientFunc {
-	return func(config *rest.Config, options client.Options) (client.Client, error) {
-		c, err := client.NewWithWatch(config, options)
-		if err != nil {
-			return nil, err
-		}
-		return interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: func(
-			ctx context.Context, c client.Client, of string, obj client.Object, patch client.Patch,
-			options ...client.SubResourcePatchOption,
-		) error {
-			if fail.Load() && obj.GetObjectKind().GroupVersionKind().Kind == "Workflow" {
-				return errors.New("the operator is killed here")
-			}
-			return c.SubResource(of).Patch(ctx, obj, patch, options...)
-		}}), nil
-	}
-}
-
 // The operator ends after it created an Operation and before its name is on record. Whatever is asked for by the time
 // that the next one comes, that follows the Operation: it is there.
 func TestOperationThatIsNotOnRecordIsFollowed(t *testing.T) {
@@ -171,7 +149,7 @@ func TestOperationThatIsNotOnRecordIsFollowed(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			b, fail := newBench(t), &atomic.Bool{}
 			fail.Store(true)
-			stop := b.controllers(enginetest.Options{NewClient: unrecorded(fail)})
+			stop := b.controllers(enginetest.Options{NewClient: testkit.Unrecorded("Workflow", fail)})
 			wf := b.run("lost", c.spec)
 			var op *platformv1.Operation
 			testkit.Eventually(t, "an Operation", func(ctx context.Context) error {

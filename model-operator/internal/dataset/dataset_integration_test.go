@@ -245,7 +245,7 @@ func TestClaimsAreRetained(t *testing.T) {
 // Nobody has a version prepared with the rights of an account that he may not use.
 func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 	b := newBench(t)
-	bob := b.user("bob", rbacv1.PolicyRule{APIGroups: []string{aiv1.GroupVersion.Group},
+	bob := env.User(b, b.namespace, "bob", rbacv1.PolicyRule{APIGroups: []string{aiv1.GroupVersion.Group},
 		Resources: []string{"datasets"}, Verbs: []string{"create"}})
 	ds := &aiv1.Dataset{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "lent"}, Spec: aiv1.DatasetSpec{
 		ServiceAccountName: "preparer", Storage: aiv1.DatasetStorage{Size: *sizeOfTest},

@@ -19,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -259,26 +258,4 @@ func (b *bench) end(version aiv1.DatasetVersionName, step string, code int32, sa
 // outcomeOf is what the agents say of a version that they have prepared.
 func outcomeOf(digit string) string {
 	return fmt.Sprintf("digest=%s\nfiles=1\nbytes=12\n", strings.Repeat(digit, 64))
-}
-
-// allow gives somebody rights in the namespace.
-func (b *bench) allow(subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
-	b.Helper()
-	meta := b.meta("of-" + subject.Name)
-	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{ObjectMeta: meta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{subject}})
-}
-
-// user is the client of a person with rights in the namespace.
-func (b *bench) user(name string, rules ...rbacv1.PolicyRule) client.Client {
-	b.Helper()
-	b.allow(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, rules...)
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: name}
-	c, err := client.New(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
 }
