@@ -11,12 +11,17 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
+// BeingApplied is what an Entity says, and what declares it says of it, from its declaration until its change has ended.
+// It is one text so that the object that declares Entities is not written at each of their steps: with ten thousand of
+// them every write counts.
+const BeingApplied = "it is being applied"
+
 // Outcome reads an outcome back from the conditions of an object that somebody
 // else reconciles, so that its owner can pass it on. Conditions of an older
 // generation, or none, mean that the object is still waiting for its turn.
 func Outcome(obj platformv1.Conditioned) outcome.Outcome {
 	ready := Get(obj, platformv1.ReadyCondition)
-	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() {
+	if !Reported(obj) {
 		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s is being reconciled", obj.GetName()))
 	}
 	switch {
@@ -47,4 +52,10 @@ func Worst(outcomes ...outcome.Outcome) outcome.Outcome {
 		}
 	}
 	return worst
+}
+
+// Reported says whether the condition Ready of an object is there and speaks of its present generation.
+func Reported(obj platformv1.Conditioned) bool {
+	ready := Get(obj, platformv1.ReadyCondition)
+	return ready != nil && ready.ObservedGeneration == obj.GetGeneration()
 }

@@ -99,8 +99,8 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 
 // ofEntity is how it stands with one Entity, nil for one that has just been written, in words that say which it is.
 func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Outcome {
-	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being reconciled")
-	if entity != nil {
+	o := outcome.Waiting(platformv1.ReasonProgressing, conditions.BeingApplied)
+	if entity != nil && conditions.Reported(entity) {
 		o = conditions.Outcome(entity)
 	}
 	message := fmt.Sprintf("%s %q: %s", spec.Type, spec.Name, o.Message())

@@ -4,6 +4,7 @@ package typed
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -106,5 +108,31 @@ func TestNamesOfOperations(t *testing.T) {
 	}
 	if operationNameFor("Training", one, "run") == operationNameFor("Training", two, "run") {
 		t.Error("an object that was made anew has the Operation of the earlier one")
+	}
+}
+
+// What declares Entities is written when one is made and when it is ready, and not in between: an Entity that says
+// nothing yet, or that its change is under way, is told of in the words of one that has just been made.
+func TestStepsOfAnEntityAreToldOfOnce(t *testing.T) {
+	spec := &platformv1.EntitySpec{Type: "topic", Name: "orders"}
+	entity := func(generation int64, o outcome.Outcome) *platformv1.Entity {
+		e := &platformv1.Entity{}
+		e.SetGeneration(generation)
+		conditions.Report(e, o, "")
+		e.SetGeneration(2)
+		return e
+	}
+	want := ofEntity(nil, spec)
+	for name, e := range map[string]*platformv1.Entity{
+		"just made":              {},
+		"of an older generation": entity(1, outcome.Done()),
+		"under way":              entity(2, outcome.Waiting(platformv1.ReasonProgressing, conditions.BeingApplied)),
+	} {
+		if got := ofEntity(e, spec); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %s %q, want %s %q", name, got.Kind(), got.Message(), want.Kind(), want.Message())
+		}
+	}
+	if got := ofEntity(entity(2, outcome.Done()), spec); got.Kind() != outcome.KindDone {
+		t.Errorf("one that is ready is %s", got.Kind())
 	}
 }

@@ -37,9 +37,6 @@ const (
 	maxBatchBytes = 1 << 20
 )
 
-// atWork is said of an object from its claim until its call has ended.
-const atWork = "the middleware is applying the change"
-
 func unanswered(err error) outcome.Outcome {
 	return outcome.WaitingFor(callRetry, platformv1.ReasonMiddlewareNotReady, agentclient.ProblemOf(err))
 }
@@ -75,7 +72,7 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	// One that was refused goes on saying so until another attempt comes to something.
 	if ready := conditions.Get(claimed, platformv1.ReadyCondition); ready == nil ||
 		ready.Reason != platformv1.ReasonRefusedByMiddleware || ready.ObservedGeneration != claimed.Generation {
-		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, atWork), "")
+		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, conditions.BeingApplied), "")
 		claimed.Status.Phase = phaseOf(claimed)
 	}
 	if err := c.writeStatus(ctx, it, claimed); err != nil {
@@ -148,7 +145,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 		case err != nil:
 			o = unanswered(err)
 		case call.Phase == report.CallRunning:
-			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, atWork)
+			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, conditions.BeingApplied)
 			g.underWay(batch)
 		case call.Phase != report.CallSucceeded:
 			g.attempts[base]++
