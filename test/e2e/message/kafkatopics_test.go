@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
@@ -54,7 +56,7 @@ func TestManyKafkaTopics(t *testing.T) {
 	t.Run("created", func(t *testing.T) {
 		k := k.in(t)
 		began := time.Now()
-		ready := k.countReady(fast)
+		ready := k.countReady()
 		k.createTopics(fast)
 		t.Logf("%d KafkaTopics were created within %s", manyTopics, framework.FormatSeconds(time.Since(began)))
 		k.Eventually(manyTimeout, "all are Ready", func() error {
@@ -108,11 +110,11 @@ func TestManyKafkaTopics(t *testing.T) {
 }
 
 // fastClient is a client without a limit of its own.
-func (k *kafka) fastClient() client.WithWatch {
+func (k *kafka) fastClient() client.Client {
 	k.Helper()
 	config := rest.CopyConfig(framework.Cluster.Config)
 	config.QPS = -1
-	fast, err := client.NewWithWatch(config, client.Options{Scheme: framework.Cluster.Client.Scheme()})
+	fast, err := client.New(config, client.Options{Scheme: framework.Cluster.Client.Scheme()})
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -139,23 +141,34 @@ func (k *kafka) createTopics(fast client.Client) {
 	}
 }
 
-// countReady counts the KafkaTopics of the namespace that have been Ready, from now on.
-func (k *kafka) countReady(fast client.WithWatch) *atomic.Int64 {
+// countReady counts the KafkaTopics of the namespace that have been Ready, from now on. An informer reads what a watch
+// that broke off has missed.
+func (k *kafka) countReady() *atomic.Int64 {
 	k.Helper()
-	watcher, err := fast.Watch(k.Ctx, &messagev1.KafkaTopicList{}, client.InNamespace(k.Namespace.Name))
+	topics, err := cache.New(framework.Cluster.Config, cache.Options{Scheme: framework.Cluster.Client.Scheme(),
+		DefaultNamespaces: map[string]cache.Config{k.Namespace.Name: {}}})
 	if err != nil {
 		k.Fatal(err)
 	}
-	k.Cleanup(watcher.Stop)
-	count := &atomic.Int64{}
+	informer, err := topics.GetInformer(k.Ctx, &messagev1.KafkaTopic{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		k.Fatal(err)
+	}
+	count, seen := &atomic.Int64{}, map[string]bool{}
+	look := func(object any) {
+		topic, is := object.(*messagev1.KafkaTopic)
+		if is && !seen[topic.Name] && framework.ReadyNow(topic, topic.Status.ObservedGeneration) == nil {
+			seen[topic.Name] = true
+			count.Add(1)
+		}
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: look,
+		UpdateFunc: func(_, now any) { look(now) }}); err != nil {
+		k.Fatal(err)
+	}
 	go func() {
-		seen := map[string]bool{}
-		for event := range watcher.ResultChan() {
-			topic, is := event.Object.(*messagev1.KafkaTopic)
-			if is && !seen[topic.Name] && framework.ReadyNow(topic, topic.Status.ObservedGeneration) == nil {
-				seen[topic.Name] = true
-				count.Add(1)
-			}
+		if err := topics.Start(k.Ctx); err != nil {
+			k.Errorf("cannot watch the KafkaTopics: %v", err)
 		}
 	}()
 	return count
