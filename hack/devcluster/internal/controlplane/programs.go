@@ -88,10 +88,15 @@ func Write(etc string, s cluster.Settings, creds *Credentials) (map[string]machi
 	maps.Copy(args, storageArgs())
 	programs := map[string]machine.Program{}
 	for name, a := range args {
-		programs[name] = machine.Program{Name: name, Path: path.Join(machine.BinDir, name), Args: a, Inputs: inputs}
+		programs[name] = machine.Program{Name: name, Path: path.Join(machine.BinDir, name), Args: a, Env: environments[name],
+			Inputs: inputs}
 	}
 	return programs, nil
 }
+
+// environments of programs. A third of the time of an API server whose caches are full of objects goes into collecting
+// garbage, and a development machine is short of processors rather than of memory.
+var environments = map[string][]string{APIServer: {"GOGC=200"}}
 
 func etcdArgs() []string {
 	return []string{
