@@ -30,7 +30,8 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 func TestMemoryIsBoundByWhatIsInUse(t *testing.T) {
 	const mebibyte = 1 << 20
 	for _, c := range []struct{ inUse, overhead, bytes, percent uint64 }{
-		{20, 10, 20 + 24 + 10 + 8, 100}, {48, 10, 48 + 24 + 10 + 8, 50}, {96, 20, 96 + 24 + 20 + 8, 25},
+		{20, 10, 20 + 24 + 10 + 8, 100}, {48, 10, 48 + 48 + 10 + 8, 100}, {128, 20, 128 + 64 + 20 + 8, 50},
+		{182, 20, 182 + 24 + 20 + 8, 13},
 		{1536, 100, 1536 + 192 + 100 + 8, 12},
 	} {
 		var got bounds
