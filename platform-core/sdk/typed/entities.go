@@ -77,6 +77,10 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 		if err := controllerutil.SetControllerReference(obj, entity, r.client.Scheme()); err != nil {
 			return outcome.Failed(err)
 		}
+		if spec.DeletionPolicy == platformv1.EntityDelete {
+			// The engine would give it that before it has the object made.
+			controllerutil.AddFinalizer(entity, platformv1.EntityFinalizer)
+		}
 		change, err := r.apply.Apply(ctx, entity)
 		switch {
 		case err != nil:

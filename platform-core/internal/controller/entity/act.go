@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -85,10 +86,12 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 }
 
 // finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only
-// then. One that was refused keeps what it has for the next attempt.
+// then. One that was refused keeps what it has for the next attempt, and one that another object declares has it from
+// its making, which saves a write: until it has an object, it is let go at once all the same.
 func (c *Controller) finalize(ctx context.Context, it *item) error {
-	refused := it.outcome != nil && it.outcome.Reason() == platformv1.ReasonRefusedByMiddleware && it.finalizer()
-	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && (it.entity.Status.Origin != "" || refused)
+	kept := it.finalizer() && (metav1.GetControllerOf(it.entity) != nil ||
+		it.outcome != nil && it.outcome.Reason() == platformv1.ReasonRefusedByMiddleware)
+	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && (it.entity.Status.Origin != "" || kept)
 	if it.deleting() || wanted == it.finalizer() {
 		return nil
 	}

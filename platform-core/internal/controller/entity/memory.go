@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // memory is what a turn leaves for the next one. It is lost with the process, which costs a look more and nothing else.
@@ -42,8 +45,19 @@ type remembered struct {
 	forms map[string]*forms
 	// claims to objects that were never read back, by Entity.
 	claims map[types.UID]*claim
+	// judged are Entities whose specs were checked.
+	judged map[types.UID]judgement
 	// changes counts the turns' calls that changed something.
 	changes int
+}
+
+// judgement is what a plugin makes of one generation of an Entity, for one generation of its Application: another look
+// comes to the same, and thousands of them take longer than all else in a turn.
+type judgement struct {
+	of          *plugin.Bundle
+	entity, app int64
+	wanted      *accept.EntityWanted
+	refusals    []*render.Refusal
 }
 
 // forms are how one process puts what it was asked for, by Entity: another version may do so in other words.
@@ -89,7 +103,7 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{},
 			looks: map[string]look{}, owed: map[types.UID]bool{},
 			secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{},
-			forms: map[string]*forms{}, claims: map[types.UID]*claim{}}
+			forms: map[string]*forms{}, claims: map[types.UID]*claim{}, judged: map[types.UID]judgement{}}
 		m.applications[application] = r
 	}
 	return r
@@ -156,4 +170,16 @@ func (r *remembered) keepOnly(there map[types.UID]bool) {
 	maps.DeleteFunc(r.running, func(uid types.UID, _ string) bool { return !there[uid] })
 	maps.DeleteFunc(r.owed, func(uid types.UID, _ bool) bool { return !there[uid] })
 	maps.DeleteFunc(r.claims, func(uid types.UID, _ *claim) bool { return !there[uid] })
+	maps.DeleteFunc(r.judged, func(uid types.UID, _ judgement) bool { return !there[uid] })
+}
+
+// accept says what the plugin makes of an Entity.
+func (seen *observation) accept(entity *platformv1.Entity) (*accept.EntityWanted, []*render.Refusal) {
+	j, known := seen.judged[entity.UID]
+	if !known || j.of != seen.state.Bundle || j.entity != entity.Generation || j.app != seen.app.Generation {
+		j = judgement{of: seen.state.Bundle, entity: entity.Generation, app: seen.app.Generation}
+		j.wanted, j.refusals = accept.Entity(entity, seen.app, seen.state.Bundle)
+		seen.judged[entity.UID] = j
+	}
+	return j.wanted, j.refusals
 }

@@ -168,7 +168,7 @@ func holdUp(seen *observation, it *item) *outcome.Outcome {
 	if r := accept.Plugin(app, seen.state); r != nil {
 		return stalled(r.Reason, "%s", r.Message)
 	}
-	wanted, refusals := accept.Entity(it.entity, app, seen.state.Bundle)
+	wanted, refusals := seen.accept(it.entity)
 	if it.deleting() && len(refusals) > 0 {
 		// Its name and type are all that is needed to remove it.
 		declared, roles, ok := seen.state.Bundle.In(app.Spec.Topology).Entity(it.entity.Spec.Type)
