@@ -51,6 +51,7 @@ type MySQL struct {
 	Spec MySQLSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status MySQLStatus `json:"status,omitzero"`
 }
 

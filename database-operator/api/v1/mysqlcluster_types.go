@@ -147,6 +147,7 @@ type MySQLCluster struct {
 	Spec MySQLClusterSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status MySQLClusterStatus `json:"status,omitzero"`
 }
 

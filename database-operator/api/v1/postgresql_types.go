@@ -171,6 +171,7 @@ type PostgreSQL struct {
 	Spec PostgreSQLSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status PostgreSQLStatus `json:"status,omitzero"`
 }
 

@@ -128,6 +128,7 @@ type Redis struct {
 	Spec RedisSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status RedisStatus `json:"status,omitzero"`
 }
 

@@ -80,6 +80,7 @@ type RedisCluster struct {
 	Spec RedisClusterSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status RedisClusterStatus `json:"status,omitzero"`
 }
 

@@ -394,6 +394,7 @@ type KafkaCluster struct {
 	Spec KafkaClusterSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status KafkaClusterStatus `json:"status,omitzero"`
 }
 

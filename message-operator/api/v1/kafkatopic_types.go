@@ -221,6 +221,7 @@ type KafkaTopic struct {
 	Spec KafkaTopicSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status KafkaTopicStatus `json:"status,omitzero"`
 }
 

@@ -137,6 +137,7 @@ type Dataset struct {
 	Spec DatasetSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status DatasetStatus `json:"status,omitzero"`
 }
 

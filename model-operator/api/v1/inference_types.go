@@ -352,6 +352,7 @@ type Inference struct {
 	Spec InferenceSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status InferenceStatus `json:"status,omitzero"`
 }
 

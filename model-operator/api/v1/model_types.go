@@ -369,6 +369,7 @@ type Model struct {
 	Spec ModelSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status ModelStatus `json:"status,omitzero"`
 }
 

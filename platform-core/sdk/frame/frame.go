@@ -58,6 +58,8 @@ type Frame[T Object] struct {
 	pace   *Pace
 	// reports says that the work reports its outcome in the conditions itself.
 	reports bool
+	// holdsFirst says that the first status of many objects together is held back where they report it themselves.
+	holdsFirst bool
 	// owner has outcomes counted under this name, unless it is empty.
 	owner  string
 	events *event.Recorder
@@ -71,7 +73,7 @@ func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
 }
 
 // NewReporting returns the frame of a controller whose work fills in the whole status, conditions included. Such a
-// status is never held back.
+// status is never held back, but for HoldingFirst.
 func NewReporting[T Object](c client.Client, work Work[T]) *Frame[T] {
 	f := New(c, work, func(T, outcome.Outcome) {})
 	f.reports = true
@@ -94,6 +96,14 @@ func (f *Frame[T]) Counting(owner string) *Frame[T] {
 // have before, so that it is no news after a restart.
 func (f *Frame[T]) Warning(events *event.Recorder) *Frame[T] {
 	f.events = events
+	return f
+}
+
+// HoldingFirst has a frame that reports hold back the first status of an object that is at work, as Pace.WaitFirst
+// says. The definition of its type has a default, so that an object without a status is not taken for one that is
+// ready.
+func (f *Frame[T]) HoldingFirst() *Frame[T] {
+	f.holdsFirst = true
 	return f
 }
 
@@ -128,9 +138,9 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 	if !f.reports {
 		conditions.Report(obj, o, readyMessage(obj))
 		f.finish(obj, o)
-		if wait := f.hold(request, before, obj, o); wait > 0 {
-			return outcome.Worst(o, outcome.WaitingFor(wait, o.Reason(), o.Message())).Result()
-		}
+	}
+	if wait := f.hold(request, before, obj, o); wait > 0 {
+		return outcome.Worst(o, outcome.WaitingFor(wait, o.Reason(), o.Message())).Result()
 	}
 	if err := patch.Status(ctx, f.client, before, obj); err != nil {
 		return reconcile.Result{}, err
@@ -151,7 +161,9 @@ func isStalledBy(obj Object, o outcome.Outcome) bool {
 // written.
 func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
 	switch {
-	case !onlyProgress(before, after, o) || f.urgent(before, after):
+	case f.reports && f.holdsFirst && o.Kind() == outcome.KindWaiting && len(before.GetConditions()) == 0:
+		return f.pace.WaitFirst(request.NamespacedName)
+	case f.reports || !onlyProgress(before, after, o) || f.urgent(before, after):
 		f.pace.Forget(request.NamespacedName)
 		return 0
 	case !patch.Differs(before, after):

@@ -139,6 +139,32 @@ func TestPaceOfMany(t *testing.T) {
 	}
 }
 
+// A few objects that are made together tell at once that they are at work. Of many each waits as TestPaceOfMany says,
+// and one that is ready meanwhile is not waited for.
+func TestFirstStatusOfMany(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewPace(func() time.Time { return now })
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
+	longest := map[int]time.Duration{0: 0, firsts - 1: 0, firsts: progressEach, firsts + 19: 5 * time.Second,
+		4999: longestProgress}
+	for i := range 5000 {
+		got := p.WaitFirst(name(i))
+		if want, told := longest[i]; told && got != want {
+			t.Errorf("with %d before it, it waits %v, want %v", i, got, want)
+		}
+	}
+	now = now.Add(5 * time.Second)
+	if got, want := p.WaitFirst(name(4999)), longestProgress-5*time.Second; got != want {
+		t.Errorf("5 s later it waits %v, want %v", got, want)
+	}
+	for i := range 4999 {
+		p.Forget(name(i))
+	}
+	if got := p.WaitFirst(name(4999)); got != 0 {
+		t.Errorf("the others are ready: it waits %v more", got)
+	}
+}
+
 func TestTogether(t *testing.T) {
 	if err := Together(); err != nil {
 		t.Errorf("nothing to do: %v", err)

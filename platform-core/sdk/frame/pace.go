@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -21,6 +22,8 @@ const (
 	progressEach = 250 * time.Millisecond
 	// longestProgress is the most that it grows to.
 	longestProgress = time.Minute
+	// firsts is how many objects that come at the same time have their first status at once.
+	firsts = 16
 )
 
 // Pace knows which objects have such a status, and since when. An object is in it as long as its next turn is due.
@@ -30,11 +33,14 @@ type Pace struct {
 	since map[types.NamespacedName]time.Time
 	// next is how long the next status of an object waits at least, where it told of progress before.
 	next map[types.NamespacedName]time.Duration
+	// first lets first statuses pass.
+	first *rate.Limiter
 }
 
 // NewPace returns a Pace that nothing is in. now tells the time.
 func NewPace(now func() time.Time) *Pace {
-	return &Pace{now: now, since: map[types.NamespacedName]time.Time{}, next: map[types.NamespacedName]time.Duration{}}
+	return &Pace{now: now, since: map[types.NamespacedName]time.Time{}, next: map[types.NamespacedName]time.Duration{},
+		first: rate.NewLimiter(rate.Every(progressEach), firsts)}
 }
 
 // Wait returns how long the status of an object is still to be held back; 0 when its time has come.
@@ -51,6 +57,28 @@ func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 	}
 	delete(p.since, key)
 	p.next[key] = min(2*max(p.next[key], Progress), slowProgress)
+	return 0
+}
+
+// WaitFirst returns how long the first status of an object, which tells that it is at work, is still to be held back;
+// 0 when its time has come. A few objects have it at once. Of thousands that are made together most are ready before
+// their turn comes, and are written once.
+func (p *Pace) WaitFirst(key types.NamespacedName) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	since, found := p.since[key]
+	if !found {
+		if p.first.AllowN(now, 1) {
+			return 0
+		}
+		since, p.since[key] = now, now
+	}
+	wait := min(time.Duration(len(p.since))*progressEach, longestProgress)
+	if left := wait - now.Sub(since); left > 0 {
+		return left
+	}
+	delete(p.since, key)
 	return 0
 }
 

@@ -215,7 +215,8 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 		referred: shared.referred,
 		adopters: shared.adopters,
 	}
-	c.frame = frame.NewReporting(c.client, c.settle).Counting(owner).Warning(event.New(mgr.GetEventRecorder(owner)))
+	c.frame = frame.NewReporting(c.client, c.settle).HoldingFirst().Counting(owner).
+		Warning(event.New(mgr.GetEventRecorder(owner)))
 	if r.declaresObjects() {
 		c.objects = shared.objects
 		c.applyObjects = apply.NewWithReader(shared.objects.GetClient(), shared.objects.GetAPIReader(), owner)

@@ -208,6 +208,7 @@ type ObjectStorage struct {
 	Spec ObjectStorageSpec `json:"spec"`
 	// status is what there is; the operator writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status ObjectStorageStatus `json:"status,omitzero"`
 }
 

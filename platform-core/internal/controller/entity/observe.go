@@ -48,8 +48,9 @@ func (seen *observation) lookAgain(after time.Duration) {
 func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
 	seen := &observation{key: key, now: c.Now(), remembered: c.memory.of(key)}
 	var list platformv1.EntityList
+	// What the cache has is not copied: items change copies of their own.
 	if err := c.client.List(ctx, &list, client.InNamespace(key.Namespace),
-		client.MatchingFields{applicationField: key.Name}); err != nil {
+		client.MatchingFields{applicationField: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("cannot list the Entities of Application %q: %w", key, err)
 	}
 	there := map[types.UID]bool{}
