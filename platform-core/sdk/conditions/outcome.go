@@ -11,9 +11,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// BeingApplied is what an Entity says, and what declares it says of it, from its declaration until its change has ended.
-// It is one text so that the object that declares Entities is not written at each of their steps: with ten thousand of
-// them every write counts.
+// BeingApplied is what an Entity says, and what declares it says of it, from its declaration until its change has
+// ended. It is one text so that the object that declares Entities is not written at each of their steps: with ten
+// thousand of them every write counts.
 const BeingApplied = "it is being applied"
 
 // Outcome reads an outcome back from the conditions of an object that somebody
