@@ -160,9 +160,9 @@ form_or_join() {
   while :; do
     if [ -n "${KAFKA_BEGIN:-}" ] && [ ! -e "$KAFKA_BEGIN.done" ]; then
       tries=0
-      while [ $((tries += 1)) -le 60 ]; do
+      while [ $((tries += 1)) -le 300 ]; do
         [ ! -e "$KAFKA_BEGIN" ] || break 2
-        sleep 0.5 &
+        sleep 0.1 &
         wait $!
       done
     fi

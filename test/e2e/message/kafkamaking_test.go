@@ -47,9 +47,8 @@ func TestKafkaIsMadeInTime(t *testing.T) {
 		app.WaitReady()
 		ours = append(ours, time.Since(begun))
 		k := &kafka{Application: app, ways: s.NewPortForwards()}
-		if err := k.voting(makingNodes); err != nil {
-			t.Errorf("it is ready, and %v", err)
-		}
+		// The first node reports it a few seconds later.
+		s.Eventually(framework.ReadyTimeout, "all nodes vote", func() error { return k.voting(makingNodes) })
 		s.Delete(app.Object(), client.PropagationPolicy(metav1.DeletePropagationForeground))
 		emptied(s)
 	}

@@ -110,10 +110,16 @@ type found struct {
 type memberStep struct {
 	phase, reason string
 	do            func(*session) error
+	// goesOn says that the next step can be taken at once.
+	goesOn bool
 }
 
 func waitFor(format string, arguments ...any) memberStep {
 	return memberStep{phase: membersWaiting, reason: fmt.Sprintf(format, arguments...)}
+}
+
+func work(reason string, do func(*session) error) memberStep {
+	return memberStep{phase: membersWorking, reason: reason, do: do}
 }
 
 // look reads what the shape is about.
@@ -193,18 +199,20 @@ func joins(sh shape, staying []int32, q *quorum) memberStep {
 			voter.fetched >= observer.fetched):
 			continue
 		case votes:
-			return memberStep{membersWorking, fmt.Sprintf("controller %d has lost its volume: its former vote is removed", id),
-				func(s *session) error { return s.dropVoter(voter) }}
+			return work(fmt.Sprintf("controller %d has lost its volume: its former vote is removed", id),
+				func(s *session) error { return s.dropVoter(voter) })
 		}
 		if behind := q.end() - observer.endOffset; behind > closeBehind {
 			return waitFor("controller %d lacks %d records", id, behind)
 		}
 		pod := slices.Concat(sh.Members...)[slices.Index(staying, id)]
 		listener := fmt.Sprintf("CONTROLLER://%s.%s:%d", pod, sh.Domain, sh.Port)
-		return memberStep{membersWorking, fmt.Sprintf("controller %d is added to the voters", id), func(s *session) error {
+		step := work(fmt.Sprintf("controller %d is added to the voters", id), func(s *session) error {
 			_, err := addVoter(s, []string{number(id), textOf(observer.directory), listener})
 			return err
-		}}
+		})
+		step.goesOn = true
+		return step
 	}
 	return memberStep{}
 }
@@ -238,8 +246,8 @@ func serves(staying []int32, f found) memberStep {
 func welcomes(staying []int32, f found) memberStep {
 	for _, id := range staying {
 		if slices.Contains(f.cordoned, id) {
-			return memberStep{membersWorking, fmt.Sprintf("broker %d stays, and gets new replicas again", id),
-				func(s *session) error { return s.uncordon(id) }}
+			return work(fmt.Sprintf("broker %d stays, and gets new replicas again", id),
+				func(s *session) error { return s.uncordon(id) })
 		}
 	}
 	return memberStep{}
@@ -252,8 +260,8 @@ func releases(known, leaving []int32, f found) memberStep {
 		if p.Topic == canaryTopic && slices.ContainsFunc(p.Replicas, func(id int32) bool {
 			return slices.Contains(leaving, id) || slices.Contains(f.fenced, id) && !slices.Contains(known, id)
 		}) {
-			return memberStep{membersWorking, "topic " + canaryTopic + " is removed, since brokers leave that hold it",
-				(*session).removeCanary}
+			return work("topic "+canaryTopic+" is removed, since brokers leave that hold it",
+				(*session).removeCanary)
 		}
 	}
 	return memberStep{}
@@ -277,7 +285,7 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 			numbers(leaving), replicas, f.problem)}
 	}
 	to := goal{Leaving: leaving, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
-	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving),
+	return work(fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving),
 		replicas),
 		func(s *session) error {
 			if err := s.cordon(f.toCordon(leaving)); err != nil {
@@ -285,7 +293,7 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 			}
 			_, err := s.stepTo(to)
 			return err
-		}}
+		})
 }
 
 // forgets unregisters brokers whose pods are gone.
@@ -294,11 +302,11 @@ func forgets(known []int32, f found) memberStep {
 		if slices.Contains(known, id) || placement.Held(f.partitions, id).Replicas > 0 {
 			continue
 		}
-		return memberStep{membersWorking, fmt.Sprintf("broker %d, which is gone, is unregistered", id),
+		return work(fmt.Sprintf("broker %d, which is gone, is unregistered", id),
 			func(s *session) error {
 				_, err := unregister(s, []string{number(id)})
 				return err
-			}}
+			})
 	}
 	return memberStep{}
 }
@@ -307,8 +315,8 @@ func forgets(known []int32, f found) memberStep {
 func leaves(leaving []int32, q *quorum) memberStep {
 	for _, voter := range q.voters {
 		if slices.Contains(leaving, voter.node) {
-			return memberStep{membersWorking, fmt.Sprintf("controller %d votes no more", voter.node),
-				func(s *session) error { return s.dropVoter(voter) }}
+			return work(fmt.Sprintf("controller %d votes no more", voter.node),
+				func(s *session) error { return s.dropVoter(voter) })
 		}
 	}
 	return memberStep{}
@@ -340,16 +348,23 @@ func planMembers(s *session, words []string) (driver.Table, error) {
 	return told(step), nil
 }
 
-// stepMembers takes one step. Whatever is done shows in the cluster, so that whoever dies in between goes on.
+// stepMembers takes one step, and those that can follow at once: all controllers of a cluster that is being made become
+// voters in one call. Whatever is done shows in the cluster, so that whoever dies in between goes on.
 func stepMembers(s *session, words []string) (driver.Table, error) {
-	step, err := s.stepOf(words[0])
-	if err != nil {
-		return driver.Table{}, err
-	}
-	if step.do != nil {
+	for last := ""; ; {
+		step, err := s.stepOf(words[0])
+		switch {
+		case err != nil:
+			return driver.Table{}, err
+		case step.do == nil || step.reason == last:
+			return told(step), nil
+		}
 		if err := step.do(s); err != nil {
 			return driver.Table{}, fmt.Errorf("%s: %w", step.reason, err)
 		}
+		if !step.goesOn {
+			return told(step), nil
+		}
+		last = step.reason
 	}
-	return told(step), nil
 }
