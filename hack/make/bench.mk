@@ -26,9 +26,10 @@ bench-records: $(DEVCLUSTER) ## Measure an operator beside 10,000 Operations tha
 	@cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration -timeout 30m ./internal/controller/operation \
 	  -run '^$$' -bench '^BenchmarkRecords$$' -benchtime 1x
 
-# How many objects bench-workflows and bench-cronjobs make.
+# How many objects bench-workflows and bench-cronjobs make, and in how many minutes the CronJobs are due.
 BENCH_WORKFLOWS ?= 2000
 BENCH_CRONJOBS ?= 20000
+BENCH_MINUTES ?= 1
 
 # What bench-workflows and bench-cronjobs have in common: $(call bench-batch,NAME,BENCHMARK).
 define bench-batch
@@ -36,7 +37,7 @@ define bench-batch
 	@mkdir -p $(BENCH_BIN)
 	@cd test && GOWORK=off go build -o $(BENCH_BIN)/bench ./cmd/bench
 	@load=$$(cut -d ' ' -f 1 /proc/loadavg) && \
-	  (cd batch-operator && BENCH_RESULT=$(BENCH_BIN)/$(1).json BENCH_WORKFLOWS=$(BENCH_WORKFLOWS) BENCH_CRONJOBS=$(BENCH_CRONJOBS) \
+	  (cd batch-operator && BENCH_RESULT=$(BENCH_BIN)/$(1).json BENCH_WORKFLOWS=$(BENCH_WORKFLOWS) BENCH_CRONJOBS=$(BENCH_CRONJOBS) BENCH_MINUTES=$(BENCH_MINUTES) \
 	    KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration -timeout 60m ./internal/workflow \
 	    -run '^$$' -bench '^$(2)$$' -benchtime 1x) && \
 	  cd test && $(BENCH_BIN)/bench -$(1) $(BENCH_BIN)/$(1).json -out $(BENCH_OUT) -assets "$$($(DEVCLUSTER) bin)" -load "$$load" \
@@ -48,7 +49,7 @@ bench-workflows: $(DEVCLUSTER) ## Measure how many Workflows of one pod an opera
 	$(call bench-batch,workflows,BenchmarkWorkflows)
 
 .PHONY: bench-cronjobs
-bench-cronjobs: $(DEVCLUSTER) ## Measure how late runs of CronJobs begin that are due in one minute, and what each costs; results into docs/bench (BENCH_CRONJOBS=500 for less)
+bench-cronjobs: $(DEVCLUSTER) ## Measure how late runs of CronJobs begin that are due in one minute, and what each costs; results into docs/bench (BENCH_CRONJOBS=500 for less, BENCH_MINUTES=10 for a spread)
 	$(call bench-batch,cronjobs,BenchmarkCronJobs)
 
 .PHONY: bench-agents

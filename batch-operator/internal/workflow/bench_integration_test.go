@@ -203,6 +203,7 @@ func peakOf(b testing.TB, pid int) float64 {
 // figures are what a bench has found; the program bench reads them by these names.
 type figures struct {
 	Objects         int                `json:"objects"`
+	Minutes         int                `json:"minutes,omitempty"`
 	Seconds         float64            `json:"seconds,omitempty"`
 	Ended           []float64          `json:"ended,omitempty"`
 	Took            []float64          `json:"took"`
@@ -290,17 +291,16 @@ func BenchmarkWorkflows(test *testing.B) {
 	}
 }
 
-// It is run by make bench-cronjobs: how late runs of CronJobs are made that are all due in one minute, spread over its
-// seconds, what each costs, and the memory of the operator.
+// It is run by make bench-cronjobs: how late runs of CronJobs are made that are all due in one minute, or in as many as
+// BENCH_MINUTES says, spread over the seconds, what each costs, and the memory of the operator.
 func BenchmarkCronJobs(test *testing.B) {
-	n := size(test, "BENCH_CRONJOBS", 500)
+	n, minutes := size(test, "BENCH_CRONJOBS", 500), size(test, "BENCH_MINUTES", 1)
 	for range test.N {
 		b := newBench(test)
 		pid, kill := start(test)
 		// The minute is far enough away for the operator to have read all of them before.
 		due := time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2+n/4000) * time.Minute)
-		line := fmt.Sprintf("H %d %d * * *", due.Minute(), due.Hour())
-		b.createAll(n, func(i int) client.Object { return b.due(i, line) })
+		b.createAll(n, func(i int) client.Object { return b.due(i, due.Add(time.Duration(i%minutes)*time.Minute)) })
 		if left := time.Until(due); left < 0 {
 			test.Fatalf("they were created %s too late", -left)
 		}
@@ -321,7 +321,7 @@ func BenchmarkCronJobs(test *testing.B) {
 		after := b.cost(pid)
 		resources, writes := after.writesSince(before, n)
 		figures{
-			Objects: n, Took: percentiles(slices.Collect(maps.Values(late))),
+			Objects: n, Minutes: minutes, Took: percentiles(slices.Collect(maps.Values(late))),
 			Writes: writes, Resources: resources,
 			CPUMilliseconds: float64((after.cpu - before.cpu).Milliseconds()) / float64(n),
 			PeakMiB:         peakOf(test, pid),
@@ -331,8 +331,9 @@ func BenchmarkCronJobs(test *testing.B) {
 	}
 }
 
-// due is a CronJob that makes a call which nobody answers.
-func (b *bench) due(i int, line string) *batchv1.CronJob {
+// due is a CronJob that in this minute makes a call which nobody answers.
+func (b *bench) due(i int, minute time.Time) *batchv1.CronJob {
+	line := fmt.Sprintf("H %d %d * * *", minute.Minute(), minute.Hour())
 	cj := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: fmt.Sprintf("due-%05d", i)}}
 	cj.Spec = batchv1.CronJobSpec{Schedules: []string{line}, TimeZone: "UTC"}
 	cj.Spec.Task.HTTP = &batchv1.HTTPTask{URL: "http://127.0.0.1:1/"}

@@ -134,7 +134,7 @@ func TestATopicTellsOfItsEntities(t *testing.T) {
 	if err := testkit.Edit(t.Context(), env.Client, k, func() { k.Spec.Quotas = nil }); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitGone(t, env.Client, quota)
+	testkit.LetGo(t, env.Client, quota)
 	if err := env.Denied(env.System.User); err != nil {
 		t.Error(err)
 	}

@@ -114,3 +114,19 @@ func WaitGone(t testing.TB, c client.Reader, obj client.Object) {
 		return err
 	})
 }
+
+// LetGo waits until an object is being deleted, takes its finalizers away as the engine would, which does not run, and
+// waits for its end.
+func LetGo(t testing.TB, c client.Client, obj client.Object) {
+	t.Helper()
+	WaitFor(t, c, obj, "is being deleted", func() error {
+		if obj.GetDeletionTimestamp().IsZero() {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	if err := Edit(t.Context(), c, obj, func() { obj.SetFinalizers(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	WaitGone(t, c, obj)
+}

@@ -122,7 +122,7 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 	if err := env.Client.Patch(t.Context(), s, shorter); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitGone(t, env.Client, second)
+	testkit.LetGo(t, env.Client, second)
 	testkit.WaitFor(t, env.Client, first, "is repaired", func() error {
 		if first.Spec.DeletionPolicy != platformv1.EntityDelete {
 			return fmt.Errorf("deletionPolicy is %q", first.Spec.DeletionPolicy)

@@ -26,6 +26,8 @@ type BatchRun struct {
 type BatchFigures struct {
 	// Objects that were made.
 	Objects int `json:"objects"`
+	// Minutes that the CronJobs are due in.
+	Minutes int `json:"minutes,omitempty"`
 	// Seconds from the first creation to the end of the last Workflow. Not of CronJobs, which are spread over a minute.
 	Seconds float64 `json:"seconds,omitempty"`
 	// Ended has the seconds after which 0, 1, 2, … 100 percent of the Workflows had ended.
@@ -62,6 +64,14 @@ func (f BatchFigures) percentile(percent int) float64 {
 	return f.Took[percent]
 }
 
+// due says in which time the CronJobs are due.
+func (f BatchFigures) due() string {
+	if f.Minutes > 1 {
+		return fmt.Sprintf("%d minutes", f.Minutes)
+	}
+	return "one minute"
+}
+
 // Judge puts the figures beside the budgets.
 func (b Batch) Judge() (all []Verdict) {
 	if w := b.Workflows; w != nil {
@@ -73,8 +83,8 @@ func (b Batch) Judge() (all []Verdict) {
 		all = append(all, v)
 	}
 	if c := b.CronJobs; c != nil {
-		all = append(all, verdict(fmt.Sprintf("how late 99 %% of the runs of %d CronJobs are created", c.Objects), " s",
-			c.percentile(99), latestP99))
+		all = append(all, verdict(fmt.Sprintf("how late 99 %% of the runs of %d CronJobs are created that are due in %s",
+			c.Objects, c.due()), " s", c.percentile(99), latestP99))
 	}
 	return all
 }
@@ -101,7 +111,7 @@ func (b Batch) Markdown(plot string) string {
 		w.write(&page, "from the creation of a Workflow to its end", "Workflow")
 	}
 	if c := b.CronJobs; c != nil {
-		fmt.Fprintf(&page, "\n## %d CronJobs that are due in one minute\n\n", c.Objects)
+		fmt.Fprintf(&page, "\n## %d CronJobs that are due in %s\n\n", c.Objects, c.due())
 		c.write(&page, "from the time of a schedule to the creation of its run", "run")
 	}
 	return page.String()
