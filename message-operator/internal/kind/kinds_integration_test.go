@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,28 @@ func TestATopicTellsOfItsEntities(t *testing.T) {
 	testkit.LetGo(t, env.Client, quota)
 	if err := env.Denied(env.System.User); err != nil {
 		t.Error(err)
+	}
+}
+
+// An Entity has the finalizer of the engine from its making where its object is deleted with it, and follows a change of
+// that.
+func TestAnEntityWaitsForItsObjectAsThePolicySays(t *testing.T) {
+	namespace := env.Namespace(t)
+	kindtest.Serve(t, env, of[*messagev1.KafkaTopic](t))
+	k := topic(t, namespace, "logs", messagev1.KafkaTopicSpec{DeletionPolicy: platformv1.EntityDelete})
+	inside := entity(t, namespace, "topic", "logs")
+	for _, policy := range []platformv1.EntityDeletionPolicy{platformv1.EntityDelete, platformv1.EntityRetain,
+		platformv1.EntityDelete, platformv1.EntityRetain} {
+		if err := testkit.Edit(t.Context(), env.Client, k, func() { k.Spec.DeletionPolicy = policy }); err != nil {
+			t.Fatal(err)
+		}
+		testkit.WaitFor(t, env.Client, inside, "has the policy "+string(policy), func() error {
+			waits := slices.Contains(inside.Finalizers, platformv1.EntityFinalizer)
+			if inside.Spec.DeletionPolicy != policy || waits != (policy == platformv1.EntityDelete) {
+				return fmt.Errorf("its policy is %q, and its finalizers are %q", inside.Spec.DeletionPolicy, inside.Finalizers)
+			}
+			return nil
+		})
 	}
 }
 
