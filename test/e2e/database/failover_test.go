@@ -218,7 +218,8 @@ func (a absence) other() absence {
 	return apiStopped
 }
 
-// apiServerAway has the API server be away for a time.
+// apiServerAway has the API server be away for a time. What comes next finds an operator that leads: one that was not
+// heard for so long has lost its Lease.
 func apiServerAway(s *framework.Namespace, d time.Duration, how absence) {
 	s.Helper()
 	pid, began := strconv.Itoa(framework.APIServer(s.T)), time.Now()
@@ -234,8 +235,9 @@ func apiServerAway(s *framework.Namespace, d time.Duration, how absence) {
 		framework.DevCluster(s.T, "up")
 	}
 	s.Logf("the API server was %s, and is back after %s", how, framework.FormatSeconds(time.Since(began)))
-	s.Eventually(framework.ReadyTimeout, "the API server answers", func() error {
-		return framework.Cluster.Client.List(s.Ctx, &corev1.NodeList{}, client.Limit(1))
+	back := time.Now()
+	s.Eventually(framework.ReadyTimeout, "the operator leads", func() error {
+		return framework.LedSince(s.Ctx, framework.OperatorName, back)
 	})
 }
 

@@ -77,6 +77,21 @@ func LeaderOf(ctx context.Context, operator string) (string, error) {
 	return "", fmt.Errorf("the Lease is held by %q, which is gone", holder)
 }
 
+// LedSince returns nil once somebody has renewed an operator's Lease after this time: who lost it meanwhile leads again,
+// or another one does.
+func LedSince(ctx context.Context, operator string, since time.Time) error {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: OperatorNamespace, Name: operator + ".zeroinfra.github.com"}
+	if err := Cluster.Client.Get(ctx, key, lease); err != nil {
+		return err
+	}
+	if lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.After(since) {
+		return fmt.Errorf("the Lease of %s was renewed last at %s", operator, lease.Spec.RenewTime)
+	}
+	_, err := LeaderOf(ctx, operator)
+	return err
+}
+
 // WaitForOperator waits until a leader is at work and the plugin redis is loaded.
 func WaitForOperator(ctx context.Context) error {
 	_, err := Poll(ctx, ReadyTimeout, "the operator leads and has loaded the plugin redis", func() error {
