@@ -211,7 +211,9 @@ func (f found) renewing(wanted []string, sees map[string]seen, primary string) s
 
 // joining has a member join that is not in the group. One that has restarted waits until the group has put out the
 // server that it was before: where both come in one view, the member that put it out counts it as gone from then on,
-// and takes the next failure for the loss of the majority, which puts out nobody.
+// and takes the next failure for the loss of the majority, which puts out nobody. One that hung is put out before it
+// notices, and waits for that: a member that is stopped just then waits minutes for an answer of a group that it is not
+// in. One that is alone in a group of its own notices nothing.
 func (f found) joining(wanted []string, sees map[string]seen, primary string) step {
 	next := step{phase: Done}
 	var quarantined []string
@@ -234,6 +236,10 @@ func (f found) joining(wanted []string, sees map[string]seen, primary string) st
 		case isIn:
 			if next.phase == Done {
 				next = waitFor("%s joins once the group has put out the server that it was before it restarted", pod)
+			}
+		case v.inGroup() && len(v.sees) > 1:
+			if next.phase == Done {
+				next = waitFor("%s joins once it has noticed that the group has put it out", pod)
 			}
 		case next.phase != Working:
 			next = step{phase: Working, reason: pod + " joins the group", action: actionJoin, pod: pod}

@@ -113,6 +113,24 @@ func TestARestartedMemberWaitsUntilItIsOut(t *testing.T) {
 	}
 }
 
+// A member that hung still takes itself for one of the group that has put it out meanwhile. It is left alone until it
+// has noticed; one that is alone in a group of its own never does.
+func TestAMemberThatHungIsLeftAloneUntilItNotices(t *testing.T) {
+	f := members("a:ONLINE:PRIMARY b:ONLINE c:OFFLINE")
+	hung := view{uuid: "c", id: "1:0", transactions: "x:1-9", sees: map[string]seen{"a": {"ONLINE", "SECONDARY"},
+		"b": {"ONLINE", "SECONDARY"}, "c": {"ONLINE", "PRIMARY"}}}
+	f.views["c"] = hung
+	if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.reason, "c joins once it has noticed") {
+		t.Errorf("got %+v", s)
+	}
+	for _, state := range []string{"ERROR", "OFFLINE"} {
+		hung.sees["c"] = seen{state, ""}
+		if s := next(f, three, Formed); s.action != actionJoin || s.pod != "c" {
+			t.Errorf("it has noticed, and is %s: got %+v", state, s)
+		}
+	}
+}
+
 // No volume is filled anew where there was data, whoever comes first.
 func TestNoDataWhereThereWasSome(t *testing.T) {
 	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
