@@ -141,8 +141,8 @@ func TestATopicTellsOfItsEntities(t *testing.T) {
 	}
 }
 
-// An Entity has the finalizer of the engine from its making where its object is deleted with it, and follows a change of
-// that.
+// An Entity has the finalizer of the engine from its making where its object is deleted with it, and follows a change
+// of that.
 func TestAnEntityWaitsForItsObjectAsThePolicySays(t *testing.T) {
 	namespace := env.Namespace(t)
 	kindtest.Serve(t, env, of[*messagev1.KafkaTopic](t))

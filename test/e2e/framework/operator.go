@@ -77,8 +77,8 @@ func LeaderOf(ctx context.Context, operator string) (string, error) {
 	return "", fmt.Errorf("the Lease is held by %q, which is gone", holder)
 }
 
-// LedSince returns nil once somebody has renewed an operator's Lease after this time: who lost it meanwhile leads again,
-// or another one does.
+// LedSince returns nil once somebody has renewed an operator's Lease after this time: who lost it meanwhile leads
+// again, or another one does.
 func LedSince(ctx context.Context, operator string, since time.Time) error {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: OperatorNamespace, Name: operator + ".zeroinfra.github.com"}

@@ -30,7 +30,8 @@ func (c *Controller) tell(before, after *platformv1.Operation) {
 	switch after.Status.Phase {
 	case platformv1.OperationRunning:
 		// That one is made on time is told by what has the schedule, and with thousands of them each event counts.
-		if opsflow.TriggerOf(after) == platformv1.TriggerSchedule || before.Status.Phase == platformv1.OperationAwaitingApproval {
+		if opsflow.TriggerOf(after) == platformv1.TriggerSchedule ||
+			before.Status.Phase == platformv1.OperationAwaitingApproval {
 			return
 		}
 		c.events.Normal(after, eventStarted, "%s started", subject)
