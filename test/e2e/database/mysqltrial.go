@@ -32,9 +32,7 @@ const (
 type mysqlTrial struct {
 	*mysqlGroup
 	writer *mysqlWriter
-	// reads is a client that looks at what was written.
-	reads *sql.DB
-	stop  func()
+	stop   func()
 
 	mu sync.Mutex
 	// took are the writes that members acknowledged, and alone counts those that one outside of a group would have taken.
@@ -68,8 +66,8 @@ func (g *mysqlGroup) externalConfig(host, port string) *mysql.Config {
 func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
 	g.Helper()
 	b := g.binding()
-	t := &mysqlTrial{mysqlGroup: g, reads: g.external(b["host"], b["port"]), alone: map[string]int{}}
-	g.exec(t.reads, "CREATE TABLE IF NOT EXISTS "+mysqlProbes+" (n BIGINT PRIMARY KEY, view VARCHAR(64))")
+	t := &mysqlTrial{mysqlGroup: g, alone: map[string]int{}}
+	g.exec(g.external(b["host"], b["port"]), "CREATE TABLE IF NOT EXISTS "+mysqlProbes+" (n BIGINT PRIMARY KEY, view VARCHAR(64))")
 	ctx, cancel := context.WithCancel(g.Ctx)
 	var busy sync.WaitGroup
 	t.stop = sync.OnceFunc(func() {
@@ -115,7 +113,9 @@ func (t *mysqlTrial) end(fault string, limit time.Duration) {
 	t.Helper()
 	t.writer.waitForAll(fault)
 	t.waitReady()
-	v := t.writer.finish(fault, t.reads)
+	// A session of before the fault may have stayed with the former primary, which has yet to copy what it lacks.
+	b := t.binding()
+	v := t.writer.finish(fault, t.external(b["host"], b["port"]))
 	t.stop()
 	v.Vacancy = t.judgeProbes(fault)
 	t.waitForSameTransactions()
