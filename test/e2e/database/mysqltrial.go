@@ -67,7 +67,8 @@ func (g *mysqlGroup) startTrial(host, port string) *mysqlTrial {
 	g.Helper()
 	b := g.binding()
 	t := &mysqlTrial{mysqlGroup: g, alone: map[string]int{}}
-	g.exec(g.external(b["host"], b["port"]), "CREATE TABLE IF NOT EXISTS "+mysqlProbes+" (n BIGINT PRIMARY KEY, view VARCHAR(64))")
+	g.exec(g.external(b["host"], b["port"]), "CREATE TABLE IF NOT EXISTS "+mysqlProbes+
+		" (n BIGINT PRIMARY KEY, view VARCHAR(64))")
 	ctx, cancel := context.WithCancel(g.Ctx)
 	var busy sync.WaitGroup
 	t.stop = sync.OnceFunc(func() {
