@@ -111,7 +111,8 @@ func onlyTheRuleGoes(t *testing.T, source *storagev1.ObjectStorage) {
 		}
 		uids := map[string]types.UID{}
 		for _, entity := range list.Items {
-			if metav1.IsControlledBy(&entity, source) {
+			// No engine runs that would let go of one that is deleted.
+			if metav1.IsControlledBy(&entity, source) && entity.DeletionTimestamp.IsZero() {
 				uids[entity.Spec.Type+" "+entity.Spec.Name] = entity.UID
 			}
 		}
