@@ -47,12 +47,8 @@ func NewPace(now func() time.Time) *Pace {
 func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	since, found := p.since[key]
-	if !found {
-		since, p.since[key] = now, now
-	}
-	if left := p.longest(key) - now.Sub(since); left > 0 {
+	held := p.held(key)
+	if left := p.longest(key) - held; left > 0 {
 		return left
 	}
 	delete(p.since, key)
@@ -66,25 +62,32 @@ func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 func (p *Pace) WaitFirst(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	since, found := p.since[key]
-	if !found {
-		if p.first.AllowN(now, 1) {
-			return 0
-		}
-		since, p.since[key] = now, now
+	if _, waits := p.since[key]; !waits && p.first.AllowN(p.now(), 1) {
+		return 0
 	}
-	wait := min(time.Duration(len(p.since))*progressEach, longestProgress)
-	if left := wait - now.Sub(since); left > 0 {
+	held := p.held(key)
+	if left := min(p.crowd(), longestProgress) - held; left > 0 {
 		return left
 	}
 	delete(p.since, key)
 	return 0
 }
 
+// held returns for how long the status of an object has waited, which begins with the first call.
+func (p *Pace) held(key types.NamespacedName) time.Duration {
+	now := p.now()
+	if _, waits := p.since[key]; !waits {
+		p.since[key] = now
+	}
+	return now.Sub(p.since[key])
+}
+
+// crowd is what all that are at work add.
+func (p *Pace) crowd() time.Duration { return time.Duration(len(p.since)) * progressEach }
+
 // longest is how long the status of an object waits while so many objects are at work.
 func (p *Pace) longest(key types.NamespacedName) time.Duration {
-	return min(max(Progress, p.next[key], time.Duration(len(p.since))*progressEach), longestProgress)
+	return min(max(Progress, p.next[key], p.crowd()), longestProgress)
 }
 
 // Hasten has the status of an object wait no longer than the first one did: it has another reason than what is written.
