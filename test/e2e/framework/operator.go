@@ -55,9 +55,8 @@ func Leader(ctx context.Context) (string, error) { return LeaderOf(ctx, Operator
 
 // LeaderOf is Leader for any operator.
 func LeaderOf(ctx context.Context, operator string) (string, error) {
-	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: OperatorNamespace, Name: operator + ".zeroinfra.github.com"}
-	if err := Cluster.Client.Get(ctx, key, lease); err != nil {
+	lease, err := leaseOf(ctx, operator)
+	if err != nil {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
@@ -80,16 +79,21 @@ func LeaderOf(ctx context.Context, operator string) (string, error) {
 // LedSince returns nil once somebody has renewed an operator's Lease after this time: who lost it meanwhile leads
 // again, or another one does.
 func LedSince(ctx context.Context, operator string, since time.Time) error {
-	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: OperatorNamespace, Name: operator + ".zeroinfra.github.com"}
-	if err := Cluster.Client.Get(ctx, key, lease); err != nil {
+	lease, err := leaseOf(ctx, operator)
+	if err != nil {
 		return err
 	}
 	if lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.After(since) {
 		return fmt.Errorf("the Lease of %s was renewed last at %s", operator, lease.Spec.RenewTime)
 	}
-	_, err := LeaderOf(ctx, operator)
+	_, err = LeaderOf(ctx, operator)
 	return err
+}
+
+func leaseOf(ctx context.Context, operator string) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: OperatorNamespace, Name: operator + ".zeroinfra.github.com"}
+	return lease, Cluster.Client.Get(ctx, key, lease)
 }
 
 // WaitForOperator waits until a leader is at work and the plugin redis is loaded.
