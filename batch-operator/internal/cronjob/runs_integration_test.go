@@ -20,7 +20,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -159,33 +158,11 @@ func TestActiveDeadlineEndsARun(t *testing.T) {
 // right.
 func TestOnlyWhoMayActAsTheAccountWritesTheTask(t *testing.T) {
 	p := newPlace(t)
-	meta := metav1.ObjectMeta{Namespace: p.namespace, Name: "editor"}
-	p.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"cronjobs"},
-		Verbs: []string{"create", "get", "update"},
-	}}})
-	bind := func(role, user string) {
-		p.create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: role + "-" + user},
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}})
-	}
-	p.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lender"},
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"worker"},
-			Verbs: []string{"impersonate"},
-		}}})
-	bind("editor", "ada")
-	bind("editor", "bob")
-	bind("lender", "ada")
-	as := func(user string) client.Client {
-		config := rest.CopyConfig(env.Config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: user}
-		c, err := client.New(config, client.Options{Scheme: env.Scheme})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	edits := rbacv1.PolicyRule{APIGroups: []string{batchv1.GroupVersion.Group}, Resources: []string{"cronjobs"},
+		Verbs: []string{"create", "get", "update"}}
+	ada := env.User(t, p.namespace, "ada", edits, rbacv1.PolicyRule{APIGroups: []string{""},
+		Resources: []string{"serviceaccounts"}, ResourceNames: []string{"worker"}, Verbs: []string{"impersonate"}})
+	bob := env.User(t, p.namespace, "bob", edits)
 	made := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "lent"},
 		Spec: batchv1.CronJobSpec{
 			Schedules: []string{yearly}, TimeZone: "UTC", ServiceAccountName: "worker",
@@ -198,23 +175,23 @@ func TestOnlyWhoMayActAsTheAccountWritesTheTask(t *testing.T) {
 			t.Errorf("%s: the error is %v, want one with %q", what, err, want)
 		}
 	}
-	testkit.Eventually(t, "ada creates it", func(ctx context.Context) error { return as("ada").Create(ctx, made) })
+	testkit.Eventually(t, "ada creates it", func(ctx context.Context) error { return ada.Create(ctx, made) })
 	testkit.Eventually(t, "bob reads it",
-		func(ctx context.Context) error { return as("bob").Get(ctx, client.ObjectKeyFromObject(made), made) })
+		func(ctx context.Context) error { return bob.Get(ctx, client.ObjectKeyFromObject(made), made) })
 	other := made.DeepCopy()
 	other.ObjectMeta = metav1.ObjectMeta{Namespace: p.namespace, Name: "other"}
-	refused("another one", as("bob").Create(t.Context(), other))
+	refused("another one", bob.Create(t.Context(), other))
 	changed := made.DeepCopy()
 	changed.Spec.Task.HTTP.URL = "http://b"
-	refused("another task", as("bob").Update(t.Context(), changed))
+	refused("another task", bob.Update(t.Context(), changed))
 	other.Spec.ServiceAccountName = ""
-	if err := as("bob").Create(t.Context(), other); err != nil {
+	if err := bob.Create(t.Context(), other); err != nil {
 		t.Errorf("without an account: %v", err)
 	}
 	other.Spec.ServiceAccountName = "worker"
-	refused("another account", as("bob").Update(t.Context(), other))
+	refused("another account", bob.Update(t.Context(), other))
 	made.Spec.Suspend = true
-	if err := as("bob").Update(t.Context(), made); err != nil {
+	if err := bob.Update(t.Context(), made); err != nil {
 		t.Errorf("to suspend it: %v", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -172,23 +171,9 @@ func TestWhoMayHaveFilesFetched(t *testing.T) {
 	namespace := env.Namespace(t)
 	models := rbacv1.PolicyRule{APIGroups: []string{aiv1.GroupVersion.Group}, Resources: []string{"models"},
 		Verbs: []string{"create", "get", "update"}}
-	as := func(name string, rules ...rbacv1.PolicyRule) client.Client {
-		t.Helper()
-		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-		create(t, &rbacv1.Role{ObjectMeta: meta, Rules: append(rules, models)}, &rbacv1.RoleBinding{ObjectMeta: meta,
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}})
-		config := rest.CopyConfig(env.Config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: name}
-		c, err := client.New(config, client.Options{Scheme: env.Scheme})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	ada := as("ada", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"},
-		ResourceNames: []string{"preparer"}, Verbs: []string{"impersonate"}})
-	bob := as("bob")
+	ada := env.User(t, namespace, "ada", models, rbacv1.PolicyRule{APIGroups: []string{""},
+		Resources: []string{"serviceaccounts"}, ResourceNames: []string{"preparer"}, Verbs: []string{"impersonate"}})
+	bob := env.User(t, namespace, "bob", models)
 	const refusal = "user 'bob' may not have files fetched as ServiceAccount 'preparer'"
 	// The policy is in force a moment after it was made.
 	testkit.Eventually(t, "bob is refused", func(ctx context.Context) error {

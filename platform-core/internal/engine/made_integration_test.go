@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -23,20 +22,8 @@ import (
 // tinkerer is somebody who may do everything with Components and WorkloadSets of a namespace.
 func tinkerer(t *testing.T, namespace string) client.Client {
 	t.Helper()
-	const name = "tinkerer"
-	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"components", "workloadsets"},
-			Verbs: []string{"*"}}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}}})
-	cfg := rest.CopyConfig(env.Config)
-	cfg.Impersonate = rest.ImpersonationConfig{UserName: name}
-	c, err := client.New(cfg, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return env.User(t, namespace, "tinkerer", rbacv1.PolicyRule{APIGroups: []string{platformv1.GroupVersion.Group},
+		Resources: []string{"components", "workloadsets"}, Verbs: []string{"*"}})
 }
 
 // Users change Components and WorkloadSets; the engine alone makes them, and users do not delete one with the volumes
