@@ -3,9 +3,11 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -52,6 +54,12 @@ type seen struct{ state, role string }
 
 // state of the member, by itself.
 func (v view) state() string { return v.sees[v.uuid].state }
+
+// number of the view, which is the last part of its id and grows with each change of the group.
+func (v view) number() uint64 {
+	n, _ := strconv.ParseUint(v.id[strings.LastIndex(v.id, ":")+1:], 10, 64)
+	return n
+}
 
 // inGroup says whether the member takes part in a group, be it one that has lost most of its members.
 func (v view) inGroup() bool { return v.state() == stateOnline || v.state() == stateRecovering }
@@ -122,28 +130,34 @@ const (
 // next decides on one step.
 func next(f found, shape Shape, history History) step {
 	wanted := slices.Concat(shape.Members...)
-	var views []string
-	of := map[string]string{}
+	// Members with a quorum, one for each view.
+	var knowing []string
+	views := map[string]bool{}
 	for _, pod := range slices.Concat(wanted, shape.Leaving) {
-		if v := f.views[pod]; v.problem == "" && v.hasQuorum() && !slices.Contains(views, v.id) {
-			views = append(views, v.id)
-			of[v.id] = pod
+		if v := f.views[pod]; v.problem == "" && v.hasQuorum() && !views[v.id] {
+			views[v.id] = true
+			knowing = append(knowing, pod)
 		}
 	}
 	switch {
-	case len(views) > 1 && !f.oneGroup(slices.Collect(maps.Values(of))):
+	case len(knowing) == 0:
+		return f.outOfGroup(wanted, shape.Leaving, history)
+	case !f.oneGroup(knowing):
 		return refuse("members are in two groups, and both take writes: stop the instance, and restore one of them")
-	case len(views) > 0:
-		return f.inGroup(wanted, shape.Leaving, of[views[0]])
 	}
-	return f.outOfGroup(wanted, shape.Leaving, history)
+	return f.inGroup(wanted, shape.Leaving, slices.MaxFunc(knowing, func(a, b string) int {
+		return cmp.Compare(f.views[a].number(), f.views[b].number())
+	}))
 }
 
 // oneGroup says whether members whose views have other numbers see each other all the same: views change while they are
-// asked.
+// asked, and one that hung still sees those that have put it out.
 func (f found) oneGroup(pods []string) bool {
 	for _, pod := range pods[1:] {
-		if _, sees := f.views[pods[0]].sees[f.views[pod].uuid]; !sees {
+		first, other := f.views[pods[0]], f.views[pod]
+		_, sees := first.sees[other.uuid]
+		_, seen := other.sees[first.uuid]
+		if !sees && !seen {
 			return false
 		}
 	}

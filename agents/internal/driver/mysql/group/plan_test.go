@@ -114,19 +114,23 @@ func TestARestartedMemberWaitsUntilItIsOut(t *testing.T) {
 }
 
 // A member that hung still takes itself for one of the group that has put it out meanwhile. It is left alone until it
-// has noticed; one that is alone in a group of its own never does.
+// has noticed, whichever it is of them; one that is alone in a group of its own never does.
 func TestAMemberThatHungIsLeftAloneUntilItNotices(t *testing.T) {
-	f := members("a:ONLINE:PRIMARY b:ONLINE c:OFFLINE")
-	hung := view{uuid: "c", id: "1:0", transactions: "x:1-9", sees: map[string]seen{"a": {"ONLINE", "SECONDARY"},
-		"b": {"ONLINE", "SECONDARY"}, "c": {"ONLINE", "PRIMARY"}}}
-	f.views["c"] = hung
-	if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.reason, "c joins once it has noticed") {
-		t.Errorf("got %+v", s)
-	}
-	for _, state := range []string{"ERROR", "OFFLINE"} {
-		hung.sees["c"] = seen{state, ""}
-		if s := next(f, three, Formed); s.action != actionJoin || s.pod != "c" {
-			t.Errorf("it has noticed, and is %s: got %+v", state, s)
+	for pod, others := range map[string]string{"a": "a:OFFLINE b:ONLINE:PRIMARY c:ONLINE",
+		"b": "a:ONLINE:PRIMARY b:OFFLINE c:ONLINE", "c": "a:ONLINE:PRIMARY b:ONLINE c:OFFLINE"} {
+		f := members(others)
+		hung := view{uuid: pod, id: "1:0", transactions: "x:1-9", sees: map[string]seen{"a": {"ONLINE", "SECONDARY"},
+			"b": {"ONLINE", "SECONDARY"}, "c": {"ONLINE", "SECONDARY"}}}
+		hung.sees[pod] = seen{"ONLINE", "PRIMARY"}
+		f.views[pod] = hung
+		if s := next(f, three, Formed); s.phase != Waiting || !strings.Contains(s.reason, pod+" joins once it has noticed") {
+			t.Errorf("%s hung: got %+v", pod, s)
+		}
+		for _, state := range []string{"ERROR", "OFFLINE"} {
+			hung.sees[pod] = seen{state, ""}
+			if s := next(f, three, Formed); s.action != actionJoin || s.pod != pod {
+				t.Errorf("%s has noticed, and is %s: got %+v", pod, state, s)
+			}
 		}
 	}
 }
