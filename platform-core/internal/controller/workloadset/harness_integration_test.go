@@ -84,11 +84,11 @@ var authority = sync.OnceValue(func() *pki.Authority {
 	return authority
 })
 
-// prepare makes what is there before any set: a class.
+// prepare makes what is there before any set, a class; a test that is run again finds it.
 var prepare = sync.OnceValue(func() error {
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none",
 		AllowVolumeExpansion: new(true)}
-	return env.Client.Create(context.Background(), class)
+	return client.IgnoreAlreadyExists(env.Client.Create(context.Background(), class))
 })
 
 // serverResizes says whether an API server of this version resizes pods while they run.
