@@ -177,6 +177,28 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=domain
 	Domains []RepositoryState `json:"domains,omitempty"`
+	// summary of what all of them say, for printing.
+	// +optional
+	Summary *RepositorySummary `json:"summary,omitempty"`
+}
+
+// RepositorySummary is what all operators together say of a repository, for printing.
+type RepositorySummary struct {
+	// domains of the operators that say something, such as "database, storage".
+	// +optional
+	Domains string `json:"domains,omitempty"`
+	// ready is True when it is for each of them, else that of the first for which it is not.
+	// +optional
+	Ready metav1.ConditionStatus `json:"ready,omitempty"`
+	// reason is that of the first for which it is not ready, else Ready.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message of the same, with its domain before it where there are several; empty when it is ready.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// lastBackupTime is the latest of theirs.
+	// +optional
+	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`
 }
 
 // RepositoryState is what one operator says of a repository.
@@ -261,16 +283,16 @@ type RepositoryInventory struct {
 // +kubebuilder:printcolumn:name="Bucket",type=string,JSONPath=`.spec.s3.bucket`
 // +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.persistentVolumeClaim.claimName`
 // +kubebuilder:printcolumn:name="Server",type=string,JSONPath=`.spec.nfs.server`
-// +kubebuilder:printcolumn:name="Domains",type=string,JSONPath=`.status.domains[*].domain`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.domains[*].ready`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.domains[*].reason`
-// +kubebuilder:printcolumn:name="LastBackup",type=string,JSONPath=`.status.domains[*].lastBackupTime`,priority=1
+// +kubebuilder:printcolumn:name="Domains",type=string,JSONPath=`.status.summary.domains`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.summary.ready`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.summary.reason`
+// +kubebuilder:printcolumn:name="LastBackup",type=string,JSONPath=`.status.summary.lastBackupTime`,priority=1
 // +kubebuilder:printcolumn:name="Bytes",type=string,JSONPath=`.status.domains[*].inventory.keptBytes`,priority=1
 // +kubebuilder:printcolumn:name="Kept",type=string,JSONPath=`.status.domains[*].inventory.kept`,priority=1
 // +kubebuilder:printcolumn:name="Orphans",type=string,JSONPath=`.status.domains[*].inventory.orphans`,priority=1
 // +kubebuilder:printcolumn:name="Imported",type=string,JSONPath=`.status.domains[*].inventory.import.imported`,priority=1
 // +kubebuilder:printcolumn:name="Missing",type=string,JSONPath=`.status.domains[*].inventory.missing`,priority=1
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.domains[*].message`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.summary.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a BackupRepository has at most 63 characters"
 type BackupRepository struct {

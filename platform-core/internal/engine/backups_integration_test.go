@@ -77,6 +77,9 @@ func repositoryIs(t *testing.T, namespace, name string, ready metav1.ConditionSt
 			!strings.Contains(r.Status.Domains[0].Message, text) {
 			return fmt.Errorf("it says %+v", r.Status.Domains)
 		}
+		if sum := r.Status.Summary; sum == nil || sum.Domains != "database" || sum.Ready != ready {
+			t.Errorf("the summary is %+v", sum)
+		}
 		return nil
 	})
 }

@@ -203,6 +203,7 @@ func (c *Controller) record(ctx context.Context, r *platformv1.BackupRepository,
 		func(s platformv1.RepositoryState) bool { return s.Domain == state.Domain })
 	r.Status.Domains = append(r.Status.Domains, state)
 	slices.SortFunc(r.Status.Domains, func(a, b platformv1.RepositoryState) int { return cmp.Compare(a.Domain, b.Domain) })
+	r.Status.Summary = summaryOf(r.Status.Domains)
 	if equality.Semantic.DeepEqual(before.Status, r.Status) {
 		return nil
 	}
