@@ -92,43 +92,53 @@ func prepared(run func(ctx context.Context, log *slog.Logger) (datasetfile.Resul
 	})
 }
 
+// datasetFetching is the flags of what fetches a version.
+type datasetFetching struct {
+	files        datasetFiles
+	base, prefix string
+	s3           modelfile.S3
+	fetcher      datasetfile.Fetcher
+}
+
 func datasetFetch() *cobra.Command {
-	var files datasetFiles
-	var base, prefix string
-	var s3 modelfile.S3
-	fetcher := &datasetfile.Fetcher{Pause: datasetPause}
+	f := &datasetFetching{fetcher: datasetfile.Fetcher{Pause: datasetPause}}
 	cmd := &cobra.Command{Use: "fetch", Short: "Fetch the files of a version over HTTP or from a bucket",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return prepared(func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
-				s3.AccessKey, s3.SecretKey = os.Getenv(datasetAccessKey), os.Getenv(datasetSecretKey)
-				if (base == "") == (s3.Endpoint == "") {
-					return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
-				}
-				s3.CA = []byte(os.Getenv(datasetCA))
-				web := modelfile.HTTP{URL: base, CA: s3.CA, Token: os.Getenv(datasetToken),
-					Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}
-				fetcher.Log = log
-				fetcher.Source = func(path string) modelfile.Source { return datasetSource(web, s3, prefix, path) }
-				m, err := files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
-					return fetcher.Manifest(ctx, file)
-				})
-				if err != nil {
-					return datasetfile.Result{}, err
-				}
-				return fetcher.Fetch(ctx, m)
-			})
-		}}
-	files.add(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&fetcher.Folder, "into", "/dataset", "volume that the files are brought to")
-	flags.Int64Var(&fetcher.MaxBytes, "max-bytes", 1<<62, "bytes that the volume has room for")
-	flags.StringVar(&base, "url", "", "http or https URL that the path of each file is added to")
-	flags.StringVar(&s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3")
-	flags.StringVar(&s3.Region, "region", "", "region that requests are signed for")
-	flags.StringVar(&s3.Bucket, "bucket", "", "bucket with the files")
-	flags.StringVar(&prefix, "prefix", "", "what the names of the objects begin with, before the path")
+		RunE: func(*cobra.Command, []string) error { return prepared(f.run) }}
+	f.add(cmd)
 	return cmd
+}
+
+func (f *datasetFetching) add(cmd *cobra.Command) {
+	f.files.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.fetcher.Folder, "into", "/dataset", "volume that the files are brought to")
+	flags.Int64Var(&f.fetcher.MaxBytes, "max-bytes", 1<<62, "bytes that the volume has room for")
+	flags.StringVar(&f.base, "url", "", "http or https URL that the path of each file is added to")
+	flags.StringVar(&f.s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3")
+	flags.StringVar(&f.s3.Region, "region", "", "region that requests are signed for")
+	flags.StringVar(&f.s3.Bucket, "bucket", "", "bucket with the files")
+	flags.StringVar(&f.prefix, "prefix", "", "what the names of the objects begin with, before the path")
+}
+
+// run fetches the version, with what the environment says of the source.
+func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
+	if (f.base == "") == (f.s3.Endpoint == "") {
+		return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
+	}
+	f.s3.AccessKey, f.s3.SecretKey = os.Getenv(datasetAccessKey), os.Getenv(datasetSecretKey)
+	f.s3.CA = []byte(os.Getenv(datasetCA))
+	web := modelfile.HTTP{URL: f.base, CA: f.s3.CA, Token: os.Getenv(datasetToken),
+		Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}
+	f.fetcher.Log = log
+	f.fetcher.Source = func(path string) modelfile.Source { return datasetSource(web, f.s3, f.prefix, path) }
+	m, err := f.files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
+		return f.fetcher.Manifest(ctx, file)
+	})
+	if err != nil {
+		return datasetfile.Result{}, err
+	}
+	return f.fetcher.Fetch(ctx, m)
 }
 
 // datasetSource is where a file is.

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroinfra/agents/internal/datasetfile"
+)
+
+// datasetBucket is a storage with the objects of the bucket data, which takes requests that the account signs for the
+// region alone.
+func datasetBucket(t *testing.T, region string, objects map[string]string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		object, found := objects[strings.TrimPrefix(r.URL.Path, "/data/")]
+		signed := r.Header.Get("Authorization")
+		switch {
+		case !strings.Contains(signed, "Credential=account/") || !strings.Contains(signed, "/"+region+"/s3/"):
+			w.WriteHeader(http.StatusForbidden)
+		case !found:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.Header().Set("ETag", `"1"`)
+			w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader([]byte(object)))
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// fetchDataset fetches into a folder by flags.
+func fetchDataset(t *testing.T, folder string, args ...string) (datasetfile.Result, error) {
+	t.Helper()
+	f, cmd := &datasetFetching{fetcher: datasetfile.Fetcher{Pause: time.Millisecond}}, &cobra.Command{}
+	f.add(cmd)
+	if err := cmd.ParseFlags(append(args, "--into="+folder)); err != nil {
+		t.Fatal(err)
+	}
+	return f.run(t.Context(), slog.New(slog.DiscardHandler))
+}
+
+func sha256Of(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// The files of a version come from a bucket, named one by one or by a manifest that the bucket has.
+func TestDatasetIsFetchedFromABucket(t *testing.T) {
+	const csv, notes = "1,2\n", "text"
+	manifest := sha256Of(csv) + "  train/a.csv\n" + sha256Of(notes) + "  notes.txt\n"
+	endpoint := datasetBucket(t, "eu-west-1", map[string]string{
+		"sets/points/train/a.csv": csv, "sets/points/notes.txt": notes, "sets/points/SHA256SUMS": manifest})
+	from := []string{"--endpoint=" + endpoint, "--region=eu-west-1", "--bucket=data", "--prefix=sets/points/"}
+	named := []string{"--file=" + sha256Of(csv) + ":4:train/a.csv", "--file=" + sha256Of(notes) + ":0:notes.txt"}
+	t.Setenv(datasetAccessKey, "account")
+	t.Setenv(datasetSecretKey, "key")
+	var digests []string
+	for title, files := range map[string][]string{
+		"files": named, "manifest": {"--manifest=" + sha256Of(manifest) + ":0:SHA256SUMS"},
+	} {
+		folder := t.TempDir()
+		result, err := fetchDataset(t, folder, append(files, from...)...)
+		if err != nil {
+			t.Fatalf("%s: %v", title, err)
+		}
+		if result.Files != 2 || result.Bytes != 8 {
+			t.Errorf("%s: got %+v", title, result)
+		}
+		digests = append(digests, result.Digest)
+		for path, want := range map[string]string{"train/a.csv": csv, "notes.txt": notes} {
+			if got, err := os.ReadFile(filepath.Join(folder, path)); err != nil || string(got) != want {
+				t.Errorf("%s: %s is %q: %v", title, path, got, err)
+			}
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("the digests are %q", digests)
+	}
+}
+
+// What a bucket does not have, or not for this account, is said with its name.
+func TestDatasetIsNotFetchedFromABucket(t *testing.T) {
+	endpoint := "--endpoint=" + datasetBucket(t, "us-east-1", map[string]string{"a.csv": "1,2\n"})
+	file := "--file=" + sha256Of("1,2\n") + ":0:a.csv"
+	for title, c := range map[string]struct {
+		account string
+		args    []string
+		want    string
+	}{
+		"no such object": {"account", []string{endpoint, "--prefix=old/", file},
+			`object "old/a.csv" of bucket "data"`},
+		"another account":  {"other", []string{endpoint, file}, `object "a.csv" of bucket "data"`},
+		"another digest":   {"account", []string{endpoint, "--file=" + sha256Of("") + ":0:a.csv"}, "SHA-256 digest"},
+		"too large":        {"account", []string{endpoint, "--max-bytes=3", file}, "larger than its claim"},
+		"no source":        {"account", []string{file}, "one of --url and --endpoint"},
+		"two sources":      {"account", []string{endpoint, "--url=http://a", file}, "one of --url and --endpoint"},
+		"no digest at all": {"account", []string{endpoint, "--file=a.csv"}, "a.csv"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Setenv(datasetAccessKey, c.account)
+			t.Setenv(datasetSecretKey, "key")
+			if _, err := fetchDataset(t, t.TempDir(), append(c.args, "--bucket=data")...); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
