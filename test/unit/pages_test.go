@@ -67,6 +67,25 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// The API server prints the first match of the path of a column alone, so one of a list would leave out the others. Of
+// the domains of a BackupRepository one at a time has an inventory.
+func TestColumnsAreOfOneValue(t *testing.T) {
+	for path, data := range definitions(t) {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(data, &definition); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, version := range definition.Spec.Versions {
+			for _, column := range version.AdditionalPrinterColumns {
+				if strings.Contains(column.JSONPath, "[*]") && !strings.Contains(column.JSONPath, "[*].inventory.") {
+					t.Errorf("%s: the column %s shows the first of %s alone: have a field of the status that is all of them",
+						path, column.Name, column.JSONPath)
+				}
+			}
+		}
+	}
+}
+
 // template is what is of interest of an operation's template.
 type template struct {
 	Name       string

@@ -295,6 +295,11 @@ type ModelStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Versions []ModelVersionStatus `json:"versions,omitempty"`
+	// versionNames are the names of the versions in one text, for printing, such as 1.0, 2.0: the first five, in the order
+	// of the spec, and how many there are beside them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=400
+	VersionNames string `json:"versionNames,omitempty"`
 	// cached is how many versions the cache has, of those that it is to have, such as 1/2. Absent without cache.
 	// +optional
 	Cached string `json:"cached,omitempty"`
@@ -350,9 +355,10 @@ type ModelVersionStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=models,singular=model,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Format",type=string,JSONPath=`.spec.format`
-// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.spec.versions[*].name`
+// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.status.versionNames`
 // +kubebuilder:printcolumn:name="Staging",type=string,JSONPath=`.spec.stages.Staging`
 // +kubebuilder:printcolumn:name="Production",type=string,JSONPath=`.spec.stages.Production`
+// +kubebuilder:printcolumn:name="Archived",type=string,JSONPath=`.spec.stages.Archived`
 // +kubebuilder:printcolumn:name="Cached",type=string,JSONPath=`.status.cached`,priority=1
 // +kubebuilder:printcolumn:name="In-Use",type=integer,JSONPath=`.status.inUse`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -151,6 +152,7 @@ func (Kind) UsedBy(user typed.User) []string {
 func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
 	before := m.Status.Versions
 	m.Status.InUse, m.Status.Versions = int32(len(users)), nil
+	m.Status.VersionNames = versionNames(m.Spec.Versions)
 	for n := range m.Spec.Versions {
 		version := &m.Spec.Versions[n]
 		known := aiv1.ModelVersionStatus{Name: version.Name, Cache: cacheBefore(m, before, version.Name)}
@@ -173,6 +175,22 @@ func (Kind) ReportUsers(m *aiv1.Model, users []typed.User) {
 		}
 		m.Status.Versions = append(m.Status.Versions, known)
 	}
+}
+
+// maxVersionNames is how many versions a column names.
+const maxVersionNames = 5
+
+// versionNames are the names of versions for a column: the first ones, and how many there are beside them.
+func versionNames(versions []aiv1.ModelVersion) string {
+	var names []string
+	for n := range versions[:min(len(versions), maxVersionNames)] {
+		names = append(names, string(versions[n].Name))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(versions) - maxVersionNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // serves says whether an Inference is to serve a version, or pods of it still do.

@@ -64,13 +64,30 @@ func TestUsersAreCountedByVersion(t *testing.T) {
 		t.Errorf("the adapter uses %q", got)
 	}
 	Kind{}.ReportUsers(m, users)
-	want := aiv1.ModelStatus{InUse: 6, Versions: []aiv1.ModelVersionStatus{
+	want := aiv1.ModelStatus{InUse: 6, VersionNames: "1.0, 2.0, 3.0", Versions: []aiv1.ModelVersionStatus{
 		{Name: "1.0", InUse: 3},
 		{Name: "2.0", InUse: 3, Stages: []aiv1.ModelStage{"Production", "Staging"}},
 		{Name: "3.0", InUse: 2},
 	}}
 	if !reflect.DeepEqual(m.Status, want) {
 		t.Errorf("got %+v, want %+v", m.Status, want)
+	}
+}
+
+// A column names a few versions, and says how many there are beside them, whatever their names are.
+func TestVersionNamesAreBounded(t *testing.T) {
+	long := strings.Repeat("v", 63)
+	for want, count := range map[string]int{
+		"":                                  0,
+		long:                                1,
+		strings.Repeat(long+", ", 4) + long: 5,
+		strings.Repeat(long+", ", 4) + long + " and 1 more":  6,
+		strings.Repeat(long+", ", 4) + long + " and 59 more": 64,
+	} {
+		got := versionNames(slices.Repeat([]aiv1.ModelVersion{{Name: aiv1.ModelVersionName(long)}}, count))
+		if got != want || len(got) > 400 {
+			t.Errorf("%d versions are %q; want %q", count, got, want)
+		}
 	}
 }
 
