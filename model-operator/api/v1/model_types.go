@@ -60,6 +60,11 @@ type ModelSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Requires []ModelReference `json:"requires,omitempty"`
+	// minimum is what an Inference needs at least to have servers of the model: as the one that it serves, as that of its
+	// canary, or as an adapter. One that has less is refused: it gets no pods, and those that it has stay as they are.
+	// Versions go to stages all the same.
+	// +optional
+	Minimum *ModelMinimum `json:"minimum,omitempty"`
 }
 
 // ModelFormat is the format of the files of a model.

@@ -136,6 +136,23 @@ func TestModelWithACacheCreate(t *testing.T) {
 	}
 }
 
+func TestModelWithAMinimumCreate(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"minimum":          {"a", `minimum: {runtime: {name: llama-cpp, version: "0.7"}, memory: 8Gi, gpus: 2}`, ""},
+		"of a runtime":     {"b", `minimum: {runtime: {name: onnxruntime}}`, ""},
+		"of nothing":       {"x", `minimum: {}`, "spec.minimum"},
+		"of no memory":     {"x", `minimum: {memory: 0}`, "memory must be above 0"},
+		"of no GPUs":       {"x", `minimum: {gpus: 0}`, "spec.minimum.gpus"},
+		"of a version":     {"x", `minimum: {runtime: {version: "0.7"}}`, "spec.minimum.runtime.name"},
+		"version in words": {"x", `minimum: {runtime: {name: a, version: latest}}`, "spec.minimum.runtime.version"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			testkit.Refused(t, env.Client.Create(t.Context(), newModel(t, namespace, c.name, c.spec), testkit.Strict), c.want)
+		})
+	}
+}
+
 func TestModelChange(t *testing.T) {
 	namespace := env.Namespace(t)
 	two := `versions: [` + version("1.0", fromHTTP) + `, ` + version("2.0", fromHTTP) + `]`

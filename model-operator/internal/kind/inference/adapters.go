@@ -45,7 +45,7 @@ func adapt(app *platformv1.Application, i *aiv1.Inference, referents typed.Refer
 		if err := fits(reference.Field, i, m, app.Spec.Components[0].Parameters); err != nil {
 			return err
 		}
-		version, err := usable(reference.Field, new(named.Ref()), m)
+		version, err := usable(reference.Field, i, new(named.Ref()), m)
 		if err == nil {
 			version, err = placed(reference.Field, m, version)
 		}

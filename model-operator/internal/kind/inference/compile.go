@@ -116,7 +116,7 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if !found {
 		return nil
 	}
-	named, err := usable("spec.modelRef", &i.Spec.ModelRef, m)
+	named, err := usable("spec.modelRef", i, &i.Spec.ModelRef, m)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if m, found = referents[canaryReference(i)].(*aiv1.Model); !found {
 		return nil
 	}
-	if version, err = usable("spec.canary.modelRef", &i.Spec.Canary.ModelRef, m); err != nil {
+	if version, err = usable("spec.canary.modelRef", i, &i.Spec.Canary.ModelRef, m); err != nil {
 		return err
 	}
 	return serveCanary(app, canary, m, placedBeside(m, version, files), files)
@@ -155,9 +155,11 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 var lacking = []string{platformv1.ReasonReferenceNotFound, platformv1.ReasonReferenceDeleting,
 	platformv1.ReasonReferenceNotAllowed}
 
-// usable finds the version that is to be served, once its Model has all that it requires. Where the Model has a public
-// key the version must be signed by it; another version of the Model that is not does not matter.
-func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*aiv1.ModelVersion, error) {
+// usable finds the version that is to be served, once its Model has all that it requires, and the Inference what the
+// Model needs at least. Where the Model has a public key the version must be signed by it; another version of the Model
+// that is not does not matter.
+func usable(field string, i *aiv1.Inference, ref *aiv1.InferenceModelReference,
+	m *aiv1.Model) (*aiv1.ModelVersion, error) {
 	switch stalled := conditions.Get(m, platformv1.StalledCondition); {
 	case len(m.Spec.Requires) > 0 && m.Status.ObservedGeneration != m.Generation:
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
@@ -165,6 +167,9 @@ func usable(field string, ref *aiv1.InferenceModelReference, m *aiv1.Model) (*ai
 	case stalled != nil && stalled.Status == metav1.ConditionTrue && slices.Contains(lacking, stalled.Reason):
 		return nil, typed.Refuse(platformv1.ReasonReferenceNotReady, fmt.Sprintf(
 			"%s names Model %q, which is not ready: %s", field, m.Name, stalled.Message))
+	}
+	if err := meets(field, i, m); err != nil {
+		return nil, err
 	}
 	version, err := versionOf(field, ref, m)
 	if err != nil {
