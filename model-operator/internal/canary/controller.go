@@ -161,8 +161,9 @@ func unmeasurable(i *aiv1.Inference, pods []corev1.Pod) string {
 			return pod.Annotations[aiv1.RequestsMetricAnnotation] == "" || pod.Annotations[bound.annotation] == ""
 		}) {
 			return fmt.Sprintf("%s cannot be measured: the plugin %q names no counters of requests in the annotations %s "+
-				"and %s of its pod template: take %[1]s out, or name a version of the plugin that has them", bound.field,
-				i.Spec.Runtime, aiv1.RequestsMetricAnnotation, bound.annotation)
+				"and %s of its pod template: take %[1]s out, or name a version of the plugin that has them, and delete the "+
+				"annotation %[5]s to have the steps begin anew", bound.field, i.Spec.Runtime, aiv1.RequestsMetricAnnotation,
+				bound.annotation, aiv1.CanaryProgressAnnotation)
 		}
 	}
 	return ""

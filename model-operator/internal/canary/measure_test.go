@@ -105,7 +105,8 @@ func TestUnmeasurable(t *testing.T) {
 		"seconds": {"onnxruntime", time, []corev1.Pod{naming(requests, seconds)}, ""},
 		"no seconds": {"triton", time, []corev1.Pod{with},
 			`maxTimePerRequest cannot be measured: the plugin "triton" names no counters of requests`},
-		"seconds of what": {"triton", time, []corev1.Pod{naming(seconds)}, "take maxTimePerRequest out"},
+		"seconds of what": {"triton", time, []corev1.Pod{naming(seconds)}, "take maxTimePerRequest out, or name a version " +
+			"of the plugin that has them, and delete the annotation ai.zeroinfra.github.com/canary-progress"},
 	} {
 		i := &aiv1.Inference{Spec: aiv1.InferenceSpec{Runtime: c.runtime, Canary: &aiv1.InferenceCanary{Gate: &c.gate}}}
 		if got := unmeasurable(i, c.pods); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
