@@ -74,6 +74,16 @@ type PodTask struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// tolerations of taints of nodes, for example of those with GPUs.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// priorityClassName of the pod.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// runAsUser is the numeric ID of the user. That of the image when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -87,8 +97,8 @@ type PodTask struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Restricted;Baseline
 	Confinement string `json:"confinement,omitempty"`
-	// outputs are lines NAME=VALUE that the container writes to /dev/termination-log: the CUE constraint of each value by
-	// name.
+	// outputs are lines NAME=VALUE that the container writes to /dev/termination-log, 4096 bytes in all: the CUE
+	// constraint of each value, which is at most 1024 characters long, by name.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Outputs map[string]string `json:"outputs,omitempty"`

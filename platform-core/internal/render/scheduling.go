@@ -16,6 +16,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/placement"
 )
 
 // checkScheduling refuses what no pod could be made with, before any running pod is given up for it.
@@ -26,45 +27,21 @@ func checkScheduling(where string, s *platformv1.Scheduling) *Refusal {
 	wrong := func(format string, args ...any) *Refusal {
 		return refuse(platformv1.ReasonInvalidSpec, "%s: scheduling.%s", where, fmt.Sprintf(format, args...))
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {
-		problems := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(s.NodeSelector[key]))
-		if len(problems) > 0 {
-			return wrong("nodeSelector has %s=%s, which is no label: %s", key, s.NodeSelector[key], problems[0])
-		}
+	if problem := placement.NodeSelector(s.NodeSelector); problem != "" {
+		return wrong("nodeSelector %s", problem)
 	}
-	for _, t := range s.Tolerations {
-		if problem := tolerationProblem(t); problem != "" {
-			return wrong("tolerations: %s", problem)
-		}
+	if problem := placement.Tolerations(s.Tolerations); problem != "" {
+		return wrong("tolerations: %s", problem)
 	}
 	for _, c := range s.TopologySpreadConstraints {
 		if problem := spreadProblem(c); problem != "" {
 			return wrong("topologySpreadConstraints: %s", problem)
 		}
 	}
-	if problems := validation.IsDNS1123Subdomain(s.PriorityClassName); s.PriorityClassName != "" && len(problems) > 0 {
-		return wrong("priorityClassName is %q, which is no name of a PriorityClass", s.PriorityClassName)
+	if problem := placement.PriorityClass(s.PriorityClassName); problem != "" {
+		return wrong("priorityClassName %s", problem)
 	}
 	return nil
-}
-
-func tolerationProblem(t corev1.Toleration) string {
-	effects := []corev1.TaintEffect{"", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
-		corev1.TaintEffectNoExecute}
-	switch {
-	case t.Operator == corev1.TolerationOpExists && t.Value != "":
-		return fmt.Sprintf("the one of key %q has operator Exists and a value: take the value out", t.Key)
-	case t.Operator != corev1.TolerationOpExists && t.Key == "":
-		return "one has no key: it needs operator Exists then"
-	case t.Operator != "" && t.Operator != corev1.TolerationOpExists && t.Operator != corev1.TolerationOpEqual:
-		return fmt.Sprintf("the one of key %q has operator %q: it must be Exists or Equal", t.Key, t.Operator)
-	case !slices.Contains(effects, t.Effect):
-		return fmt.Sprintf("the one of key %q has effect %q: it must be NoSchedule, PreferNoSchedule or NoExecute", t.Key,
-			t.Effect)
-	case t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute:
-		return fmt.Sprintf("the one of key %q has tolerationSeconds: they need effect NoExecute", t.Key)
-	}
-	return ""
 }
 
 func spreadProblem(c corev1.TopologySpreadConstraint) string {

@@ -5,6 +5,7 @@ package render
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -55,6 +56,8 @@ func TaskJob(s Settings, t Task) (*batchv1.Job, error) {
 		AutomountServiceAccountToken: new(t.Pod.ServiceAccountName != ""),
 		EnableServiceLinks:           new(false),
 		NodeSelector:                 maps.Clone(t.Pod.NodeSelector),
+		Tolerations:                  slices.Clone(t.Pod.Tolerations),
+		PriorityClassName:            t.Pod.PriorityClassName,
 		SecurityContext:              &corev1.PodSecurityContext{RunAsUser: t.Pod.RunAsUser, FSGroup: t.Pod.FSGroup},
 		Volumes:                      []corev1.Volume{scratch("tmp", corev1.StorageMediumDefault, "64Mi")},
 		Containers:                   []corev1.Container{container},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -50,6 +51,38 @@ func TestTaskJobRunsOneConfinedPodWithoutAToken(t *testing.T) {
 	}
 	if len(container.VolumeMounts) != 3 || spec.Volumes[1].PersistentVolumeClaim.ClaimName != "c" {
 		t.Errorf("the volumes are %+v", spec.Volumes)
+	}
+}
+
+// Where the pod runs, and with which devices, is what its template says.
+func TestTaskJobRunsWhereItsTemplateSays(t *testing.T) {
+	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	taint := corev1.Toleration{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists,
+		Effect: corev1.TaintEffectNoSchedule}
+	one := withFiles(&optemplate.PodStep{NodeSelector: map[string]string{"gpu": "h100"}, PriorityClassName: "high",
+		Tolerations: []corev1.Toleration{taint}, FSGroup: new(int64(8))})
+	one.Resources = corev1.ResourceRequirements{Limits: gpu}
+	one.Mounts = []optemplate.TaskMount{{Path: "/data", Claim: "c", SubPath: "a/b", ReadOnly: true}}
+	job, err := render.TaskJob(render.Settings{}, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := job.Spec.Template.Spec
+	if spec.NodeSelector["gpu"] != "h100" || spec.PriorityClassName != "high" || len(spec.Tolerations) != 1 ||
+		spec.Tolerations[0] != taint || *spec.SecurityContext.FSGroup != 8 {
+		t.Errorf("the pod is %+v", spec)
+	}
+	own := spec.InitContainers[1]
+	if got := own.Resources.Limits["nvidia.com/gpu"]; got.Value() != 2 {
+		t.Errorf("the task has %+v", own.Resources)
+	}
+	if got := own.VolumeMounts[1]; got.MountPath != "/data" || got.SubPath != "a/b" || !got.ReadOnly {
+		t.Errorf("the task mounts %+v", own.VolumeMounts)
+	}
+	for _, mover := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
+		if _, has := mover.Resources.Limits["nvidia.com/gpu"]; has {
+			t.Errorf("the mover %s has a GPU", mover.Name)
+		}
 	}
 }
 

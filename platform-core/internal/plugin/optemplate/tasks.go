@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placement"
 )
 
 // PodStep is what a container step and a script step say of their pod. It runs to completion, once for each attempt.
@@ -28,6 +30,10 @@ type PodStep struct {
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// NodeSelector of the pod.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations of taints of nodes.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// PriorityClassName of the pod.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
 	// RunAsUser is the numeric ID of the user; that of the image when left out.
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
 	// FSGroup is the numeric ID of the group that may write to the volumes of claims; they stay as they are when left out.
@@ -35,7 +41,7 @@ type PodStep struct {
 	// Confinement of the pod. Default Restricted.
 	Confinement Confinement `json:"confinement,omitempty"`
 	// Outputs are the lines NAME=VALUE that the container writes to /dev/termination-log, 4096 bytes in all: the CUE
-	// constraint of each value by name.
+	// constraint of each value, which is at most 1024 characters long, by name.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
@@ -175,10 +181,24 @@ func (c checker) task(at document.Path, step *PodStep) {
 	if name := step.ServiceAccountName; name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
 		c.fail(at.With("serviceAccountName"), "is no name of a ServiceAccount")
 	}
+	c.placement(at, step)
 	if err := step.Resources.check(); err != nil {
 		c.fail(at.With("resources"), "%v", err)
 	}
 	c.declared(at, step.Outputs)
+}
+
+// placement checks where the pod of a step may run.
+func (c checker) placement(at document.Path, step *PodStep) {
+	if problem := placement.NodeSelector(step.NodeSelector); problem != "" {
+		c.fail(at.With("nodeSelector"), "%s", problem)
+	}
+	if problem := placement.Tolerations(step.Tolerations); problem != "" {
+		c.fail(at.With("tolerations"), "cannot be had: %s", problem)
+	}
+	if problem := placement.PriorityClass(step.PriorityClassName); problem != "" {
+		c.fail(at.With("priorityClassName"), "%s", problem)
+	}
 }
 
 // script checks a program and its pod.

@@ -31,7 +31,16 @@ func TestParseInlineChecksTasksAndCalls(t *testing.T) {
 		"mount at root": {"container: {image: a, mounts: [{path: /, claim: c}]}", "steps[0].container.mounts[0].path"},
 		"mount with dots": {"container: {image: a, mounts: [{path: /d, subPath: ../x, claim: c}]}",
 			"subPath must not leave the volume"},
-		"resources":       {"container: {image: a, resources: {requests: {cpu: much}}}", "resources"},
+		"resources": {"container: {image: a, resources: {requests: {cpu: much}}}", "resources"},
+		"placement": {"container: {image: a, nodeSelector: {gpu: h100}, priorityClassName: high, tolerations: [{key: " +
+			"nvidia.com/gpu, operator: Exists, effect: NoSchedule}, {key: a, value: b, effect: NoExecute, " +
+			"tolerationSeconds: 60}]}", ""},
+		"node selector": {"container: {image: a, nodeSelector: {gpu: '!'}}",
+			"steps[0].container.nodeSelector has gpu=!, which is no label"},
+		"toleration": {"script: {image: a, source: b, tolerations: [{key: a, operator: Exists, value: b}]}",
+			`steps[0].script.tolerations cannot be had: the one of key "a" has operator Exists and a value`},
+		"priority class": {"container: {image: a, priorityClassName: 'A B'}",
+			`steps[0].container.priorityClassName is "A B", which is no name of a PriorityClass`},
 		"placeholder":     {"container: {image: a, args: ['${nobody}']}", "steps[0].container.args[0]"},
 		"no URL":          {"http: {url: 'ftp://example.com'}", "steps[0].http.url must begin with http:// or https://"},
 		"password in URL": {"http: {url: 'https://a:b@example.com'}", "steps[0].http.url must not have a user or a password"},
