@@ -280,7 +280,8 @@ func listOf(f *batchv1.ForEach) string {
 func waitOf(w *batchv1.WaitTask) *wait {
 	until := w.Until
 	if w.Condition != "" {
-		until = fmt.Sprintf(`object.status.conditions.exists(c, c.type == %q && c.status == "True")`, w.Condition)
+		until = fmt.Sprintf(`has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, `+
+			`c.type == %q && c.status == "True")`, w.Condition)
 	}
 	return &wait{ObjectReference: w.ObjectReference, Until: until, Fail: w.Fail, Outputs: w.Outputs}
 }

@@ -139,16 +139,21 @@ type bench struct {
 func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{TB: t, namespace: env.Namespace(t)}
-	meta := metav1.ObjectMeta{Namespace: b.namespace, Name: "worker"}
-	b.create(&corev1.ServiceAccount{ObjectMeta: meta})
-	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}},
-	}})
-	b.create(&rbacv1.RoleBinding{ObjectMeta: meta,
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: meta.Name}}})
+	b.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "worker"}})
+	b.allow("tasks",
+		rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			Verbs: []string{"get", "create", "patch", "delete"}})
 	return b
+}
+
+// allow gives the account rights by a Role of a name.
+func (b *bench) allow(name string, rules ...rbacv1.PolicyRule) {
+	b.Helper()
+	meta := metav1.ObjectMeta{Namespace: b.namespace, Name: name}
+	b.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: "worker"}}})
 }
 
 func (b *bench) create(objects ...client.Object) {

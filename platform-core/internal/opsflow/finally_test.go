@@ -256,6 +256,32 @@ func TestItemsAreTakenSeveralAtATime(t *testing.T) {
 	}
 }
 
+// A condition that cannot be evaluated may hold later, and says why it does not now. A value of a Secret is in no
+// message.
+func TestWaitSaysWhyItsConditionCannotBeEvaluated(t *testing.T) {
+	for title, c := range map[string]struct{ kind, until, want string }{
+		"a field that is not there": {"Pod", "object.status.phase == \"Succeeded\"",
+			"waiting for Pod p to be as the template says: until cannot be evaluated: no such key: status"},
+		"no number": {"Pod", "int(object.data) > 1", "waiting for Pod p to be as the template says: until cannot be " +
+			"evaluated: type conversion error from 'string' to 'int'"},
+		"of a Secret": {"Secret", "int(object.data) > 1",
+			"waiting for Secret p to be as the template says: until cannot be evaluated"},
+		"false": {"Pod", "object.data == \"x\"", "waiting for Pod p to be as the template says"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			f := newFlow(t, "name: W\nsteps:\n  - {name: w, wait: {apiVersion: v1, kind: "+c.kind+", name: p, until: '"+
+				c.until+"'}}\n", func(*opsflow.Effect) *opsflow.Answer {
+				return &opsflow.Answer{Object: map[string]any{"data": "c2VjcmV0"}}
+			})
+			f.reconcile(nil)
+			f.want(platformv1.OperationRunning, "w=Running")
+			if got := f.op.Status.Steps[0].Message; got != c.want {
+				t.Errorf("it says %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestWaitFailsWhereItsObjectHas(t *testing.T) {
 	phase := "Running"
 	f := newFlow(t, "name: W\nsteps:\n  - {name: w, wait: {apiVersion: v1, kind: Pod, name: p, until: "+

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -191,8 +192,11 @@ func waitItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item)
 			return failedf("%s %s meets the condition to fail: %s", reference.Kind, reference.Name, t.Wait.Fail)
 		}
 	}
-	// What cannot be evaluated misses a field that has yet to come.
-	if met, err := r.facts.Template.Truth(t.Name, t.Wait.Until, variables); err != nil || !met {
+	switch met, err := r.facts.Template.Truth(t.Name, t.Wait.Until, variables); {
+	case err != nil:
+		// It may miss a field that has yet to come.
+		return verdict{waiting: waiting + ": " + unevaluated(reference, err), retry: objectPoll}
+	case !met:
 		return verdict{waiting: waiting, retry: objectPoll}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Wait.Outputs)) {
@@ -207,6 +211,17 @@ func waitItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item)
 		setOutput(step, name, value)
 	}
 	return verdict{}
+}
+
+// unevaluated says why the condition of a wait cannot be evaluated. That of a Secret may hold a value of it.
+func unevaluated(object optemplate.ObjectReference, why error) string {
+	if object.Kind == "Secret" {
+		return "until cannot be evaluated"
+	}
+	if cause := errors.Unwrap(why); cause != nil {
+		why = cause
+	}
+	return fmt.Sprintf("until cannot be evaluated: %v", why)
 }
 
 // childSpec is what an Operation is asked for that a step runs: it has the account, the retry and the time of the one
