@@ -52,30 +52,44 @@ func TestBackoffGrowsByItsFactorUpToItsMaximum(t *testing.T) {
 }
 
 // Runs that failed together are spread over the whole of the jitter, and a controller that takes over comes to the
-// same.
+// same, whether the step says how it is tried again or the Operation.
 func TestJitterShortensTheBackoff(t *testing.T) {
-	step := &optemplate.Step{Name: "a", Retry: &optemplate.StepRetry{Backoff: "100s", JitterPercent: 40}}
-	var early, late int
-	for n := range 200 {
-		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("run-%d", n))}}
-		got := (&run{op: op}).backoff(step, 1)
-		switch again := (&run{op: op}).backoff(step, 1); {
-		case got != again:
-			t.Fatalf("it waits %s and then %s", got, again)
-		case got < 60*time.Second || got > 100*time.Second:
-			t.Fatalf("it waits %s", got)
-		case got < 70*time.Second:
-			early++
-		case got > 90*time.Second:
-			late++
+	own := optemplate.StepRetry{Backoff: "100s", JitterPercent: 40}
+	asked := platformv1.OperationRetry{Backoff: &metav1.Duration{Duration: 100 * time.Second}, JitterPercent: 40}
+	for says, c := range map[string]struct {
+		step  *optemplate.StepRetry
+		asked *platformv1.OperationRetry
+	}{"the step": {&own, nil}, "the Operation": {nil, &asked}} {
+		step := &optemplate.Step{Name: "a", Retry: c.step}
+		var early, late int
+		for n := range 200 {
+			op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("run-%d", n))},
+				Spec: platformv1.OperationSpec{Retry: c.asked}}
+			got := (&run{op: op}).backoff(step, 1)
+			switch again := (&run{op: op}).backoff(step, 1); {
+			case got != again:
+				t.Fatalf("%s: it waits %s and then %s", says, got, again)
+			case got < 60*time.Second || got > 100*time.Second:
+				t.Fatalf("%s: it waits %s", says, got)
+			case got < 70*time.Second:
+				early++
+			case got > 90*time.Second:
+				late++
+			}
+		}
+		if early < 20 || late < 20 {
+			t.Errorf("%s: of 200 runs, %d wait less than 70s and %d more than 90s", says, early, late)
 		}
 	}
-	if early < 20 || late < 20 {
-		t.Errorf("of 200 runs, %d wait less than 70s and %d more than 90s", early, late)
-	}
-	step.Retry.JitterPercent = 100
-	if got := (&run{op: &platformv1.Operation{}}).backoff(step, 1); got <= 0 {
-		t.Errorf("it waits %s", got)
+	own.JitterPercent, asked.JitterPercent = 100, 100
+	for says, got := range map[string]time.Duration{
+		"the step": (&run{op: &platformv1.Operation{}}).backoff(&optemplate.Step{Retry: &own}, 1),
+		"the Operation": (&run{op: &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: &asked}}}).backoff(
+			&optemplate.Step{}, 1),
+	} {
+		if got <= 0 {
+			t.Errorf("%s: it waits %s", says, got)
+		}
 	}
 }
 
@@ -86,18 +100,24 @@ func TestRetryIsRefusedWithoutTime(t *testing.T) {
 		"retry.maxBackoff 0s is not allowed: it must be greater than 0")
 }
 
-// exiting has a pod, or one for each of three items, and goes on after exit codes 7 and 75 only.
-const exiting = `name: Exiting
+const (
+	// exiting has a pod, or one for each of three items, and goes on after exit codes 7 and 75 only.
+	exiting = `name: Exiting
 steps:
-  - {name: load, retry: {limit: 3, backoff: 1s, exitCodes: [7, 75]}, ITEMS container: {image: 'example/tool:1'}}
+  - {name: load, ` + ownRetry + ` ITEMS container: {image: 'example/tool:1'}}
 `
+	// ownRetry is what its step says of that.
+	ownRetry = "retry: {limit: 3, backoff: 1s, exitCodes: [7, 75]},"
+)
 
 // exits runs a template whose pods end with these codes, by attempt. A code of -1 is a pod that is lost. It returns the
 // end of the run.
-func exits(t *testing.T, items string, codes func(job string) int32) platformv1.OperationStatus {
+func exits(t *testing.T, items string, change func(*platformv1.OperationSpec),
+	codes func(job string) int32) platformv1.OperationStatus {
 	t.Helper()
 	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x", UID: "uid"}}
 	op.Spec.Template, op.Spec.ServiceAccountName = strings.ReplaceAll(exiting, "ITEMS", items), "worker"
+	change(&op.Spec)
 	template, err := optemplate.ParseInline(op.Spec.Template)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +153,19 @@ func exits(t *testing.T, items string, codes func(job string) int32) platformv1.
 	return op.Status
 }
 
+// The Operation that a CronJob compiles to says itself how its step is tried again. A step that says so as well is
+// tried again as it says.
 func TestExitCodesSayWhetherAStepIsTriedAgain(t *testing.T) {
+	asked := func(codes ...int32) *platformv1.OperationRetry {
+		return &platformv1.OperationRetry{Limit: 3, Backoff: &metav1.Duration{Duration: time.Second}, ExitCodes: codes}
+	}
+	ways := map[string]func(*platformv1.OperationSpec){
+		"the step": func(*platformv1.OperationSpec) {},
+		"the Operation": func(s *platformv1.OperationSpec) {
+			s.Template, s.Retry = strings.Replace(s.Template, ownRetry, "", 1), asked(7, 75)
+		},
+		"both": func(s *platformv1.OperationSpec) { s.Retry = asked(1, 2) },
+	}
 	const each = `forEach: '["a","b","c"]', parallelism: 3,`
 	for title, c := range map[string]struct {
 		items string
@@ -151,13 +183,15 @@ func TestExitCodesSayWhetherAStepIsTriedAgain(t *testing.T) {
 		"an item is left":   {each, map[string]int32{"x-load-1": 7, "x-load-3": 1}, 1, "does not have 1"},
 		"the first is left": {each, map[string]int32{"x-load-1": 1}, 1, "does not have 1"},
 	} {
-		t.Run(title, func(t *testing.T) {
-			end := exits(t, c.items, func(job string) int32 { return c.codes[job] })
-			if got := end.Steps[0].Attempts; got != c.attempts || (end.Error == "") != (c.error == "") ||
-				!strings.Contains(end.Error, c.error) {
-				t.Errorf("after %d attempts it ended %s: %q; want %d attempts, and %q", got, end.Phase, end.Error, c.attempts,
-					c.error)
-			}
-		})
+		for says, change := range ways {
+			t.Run(title+" by "+says, func(t *testing.T) {
+				end := exits(t, c.items, change, func(job string) int32 { return c.codes[job] })
+				if got := end.Steps[0].Attempts; got != c.attempts || (end.Error == "") != (c.error == "") ||
+					!strings.Contains(end.Error, c.error) {
+					t.Errorf("after %d attempts it ended %s: %q; want %d attempts, and %q", got, end.Phase, end.Error, c.attempts,
+						c.error)
+				}
+			})
+		}
 	}
 }
