@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 	"github.com/zeroinfra/batch-operator/internal/semaphore"
@@ -55,6 +56,8 @@ type plan struct {
 	remove bool
 	// invalid says why the spec cannot be had; nil when it can.
 	invalid error
+	// blocked is the reason for which the pod of a task does not start; empty where none is kept from it.
+	blocked string
 	// wake is when to look again although nothing happened; zero for never.
 	wake time.Time
 }
@@ -236,6 +239,9 @@ func follow(wf *batchv1.Workflow, f facts) plan {
 		p.cancel = op.Name
 	}
 	s.Phase, s.Message = phaseOf(wf, op), messageOf(op)
+	if ready := conditions.Get(op, platformv1.ReadyCondition); ready != nil && platformv1.StopsRun(ready.Reason) {
+		p.blocked = ready.Reason
+	}
 	if f.waiting != "" {
 		s.Phase, s.Message, p.wake = batchv1.WorkflowPending, f.waiting, f.now.Add(semaphore.Poll)
 	}
@@ -269,17 +275,15 @@ func phaseOf(wf *batchv1.Workflow, op *platformv1.Operation) batchv1.WorkflowPha
 
 // messageOf says what a run waits for.
 func messageOf(op *platformv1.Operation) string {
-	for _, c := range op.Status.Conditions {
-		if c.Type != platformv1.ReadyCondition || c.Message == "" {
-			continue
-		}
-		message := taskgraph.Said(c.Message)
-		if op.Status.Phase == platformv1.OperationAwaitingApproval {
-			message += fmt.Sprintf("; that is said in Operation %q", op.Name)
-		}
-		return message
+	ready := conditions.Get(op, platformv1.ReadyCondition)
+	if ready == nil || ready.Message == "" {
+		return "waiting for the Operation to begin"
 	}
-	return "waiting for the Operation to begin"
+	message := taskgraph.Said(ready.Message)
+	if op.Status.Phase == platformv1.OperationAwaitingApproval {
+		message += fmt.Sprintf("; that is said in Operation %q", op.Name)
+	}
+	return message
 }
 
 // mirror copies how far the steps are into the tasks.

@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/testkit/enginetest"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
@@ -103,5 +105,32 @@ func TestMessageOfAnApprovalNamesItsOperation(t *testing.T) {
 	want := `task "ask": waiting for somebody else than ada to approve: go on; that is said in Operation "` + op.Name + `"`
 	if wf.Status.Phase != batchv1.WorkflowAwaitingApproval || wf.Status.Message != want {
 		t.Errorf("it is %s: %s", wf.Status.Phase, wf.Status.Message)
+	}
+}
+
+// What keeps the pod of a task from starting is the reason of the Workflow as well, as long as the run goes on.
+func TestReasonOfARunWhosePodDoesNotStart(t *testing.T) {
+	for title, c := range map[string]struct {
+		reason  string
+		suspend bool
+		want    string
+	}{
+		"no image":  {platformv1.ReasonImageUnavailable, false, platformv1.ReasonImageUnavailable},
+		"no room":   {platformv1.ReasonQuotaExceeded, false, platformv1.ReasonQuotaExceeded},
+		"it works":  {platformv1.ReasonProgressing, false, platformv1.ReasonProgressing},
+		"suspended": {platformv1.ReasonImageUnavailable, true, platformv1.ReasonSuspended},
+	} {
+		t.Run(title, func(t *testing.T) {
+			wf := simple()
+			op := decide(wf, facts{now: noon, check: accept}).create
+			op.Status.Phase, wf.Spec.Suspend = platformv1.OperationRunning, c.suspend
+			conditions.Set(op, metav1.Condition{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse,
+				Reason: c.reason, Message: `step "a": waiting for job x to end: no image`})
+			p := decide(wf, facts{now: noon, check: accept, operation: op})
+			const want = `task "a": waiting for job x to end: no image`
+			if o := report(wf, p, outcome.Done()); o.Reason() != c.want || o.Message() != want || wf.Status.Message != want {
+				t.Errorf("it is %s: %s", o.Reason(), o.Message())
+			}
+		})
 	}
 }

@@ -26,14 +26,14 @@ func report(wf *batchv1.Workflow, p plan, o outcome.Outcome) outcome.Outcome {
 		s.Message = p.invalid.Error()
 	}
 	if o.Kind() == outcome.KindDone {
-		o = outcomeOf(s)
+		o = outcomeOf(s, p.blocked)
 	}
 	reportEnd(wf)
 	return o
 }
 
-// outcomeOf is that of a phase.
-func outcomeOf(s *batchv1.WorkflowStatus) outcome.Outcome {
+// outcomeOf is that of a phase. blocked is the reason for which the pod of a task does not start, if any.
+func outcomeOf(s *batchv1.WorkflowStatus, blocked string) outcome.Outcome {
 	switch s.Phase {
 	case batchv1.WorkflowSucceeded:
 		return outcome.DoneAs("Succeeded", "every task succeeded or was skipped")
@@ -46,7 +46,8 @@ func outcomeOf(s *batchv1.WorkflowStatus) outcome.Outcome {
 	case batchv1.WorkflowSuspended:
 		return outcome.Waiting(platformv1.ReasonSuspended, s.Message)
 	}
-	return outcome.Waiting(platformv1.ReasonProgressing, cmp.Or(s.Message, "waiting for the Operation to begin"))
+	return outcome.Waiting(cmp.Or(blocked, platformv1.ReasonProgressing),
+		cmp.Or(s.Message, "waiting for the Operation to begin"))
 }
 
 // reportEnd says in the condition Succeeded how the attempt ended.
