@@ -12,6 +12,7 @@ import (
 
 	batchv1api "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -303,6 +304,36 @@ func TestDeletedOperationIsNotCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reaches(wf, batchv1.WorkflowFailed, "was deleted before it ended")
+}
+
+// A run that has ended is repeated by another Workflow that names it, with arguments of its own, and stays as it is.
+func TestRunThatHasEndedIsRepeated(t *testing.T) {
+	b := newBench(t)
+	serve(t)
+	first := b.run("first", `
+parameters: [{name: day, default: monday}]
+tasks:
+  - {name: write, apply: {manifest: '{apiVersion: v1, kind: ConfigMap, metadata: {name: "${parameters.day}"}}'}}
+  - {name: load, dependsOn: [{name: write}], script: {image: 'example/tool:1', source: load}}
+outputs: {day: parameters.day}
+`)
+	b.finish(first, "load", batchv1api.JobFailed)
+	b.reaches(first, batchv1.WorkflowFailed, `task "load" failed: job `)
+	before := first.Status.DeepCopy()
+	again := b.run("again", "templateFrom: {name: first}\narguments: {day: friday}")
+	b.finish(again, "load", batchv1api.JobComplete)
+	b.reaches(again, batchv1.WorkflowSucceeded, "")
+	if got := tasks(again); got != "write=Succeeded load=Succeeded" || again.Status.Outputs["day"] != "friday" {
+		t.Errorf("the tasks are %s, and the outputs %v", got, again.Status.Outputs)
+	}
+	written := b.configMap("friday", nil)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), written); err != nil {
+		t.Error(err)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil ||
+		!equality.Semantic.DeepEqual(first.Status, *before) || len(b.jobs()) != 2 {
+		t.Errorf("the first one has %+v, and there are %d Jobs: %v", first.Status, len(b.jobs()), err)
+	}
 }
 
 func TestWorkflowHasItsTasksFromAnother(t *testing.T) {
