@@ -222,7 +222,8 @@ type CronJobStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (runs begin at their times), Reconciling and Stalled; LastRunSucceeded; RunBlocked.
+	// conditions: Ready (runs begin at their times), Reconciling and Stalled; LastRunSucceeded; RunBlocked;
+	// DependencyInvalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -244,6 +245,9 @@ type CronJobStatus struct {
 	// +optional
 	// +listType=atomic
 	Waiting []metav1.Time `json:"waiting,omitempty"`
+	// waitingFor says what the first of these times waits for.
+	// +optional
+	WaitingFor string `json:"waitingFor,omitempty"`
 	// active are the runs that are under way.
 	// +optional
 	// +listType=map
@@ -361,4 +365,16 @@ const (
 	// activeDeadline. Do what the message says.
 	// Kinds: CronJob.
 	RunBlockedCondition = "RunBlocked"
+	// DependencyInvalidCondition: True while dependsOn of a CronJob names a CronJob or a Workflow that does not exist,
+	// or CronJobs depend on each other in a cycle; absent otherwise. What the dependency asks for does not hold while it
+	// does not exist. Do what the message says.
+	// Kinds: CronJob.
+	DependencyInvalidCondition = "DependencyInvalid"
+)
+
+// Reasons of dependencies. CronJob has them.
+const (
+	// ReasonDependencyCycle: CronJobs depend on each other in a cycle, so that each waits for a success of the others.
+	// What runs goes on. Take one of the dependencies out that the message names.
+	ReasonDependencyCycle = "DependencyCycle"
 )

@@ -5,6 +5,7 @@ package cronjob
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -78,7 +79,8 @@ func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 			builder.WithPredicates(semaphore.Released)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.waiting),
 			builder.WithPredicates(semaphore.Paused)).
-		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents), builder.WithPredicates(succeeded)).
+		Watches(&batchv1.CronJob{}, handler.EnqueueRequestsFromMapFunc(c.dependents),
+			builder.WithPredicates(dependencyMoved)).
 		Watches(&batchv1.Workflow{}, handler.EnqueueRequestsFromMapFunc(c.users), builder.WithPredicates(workflowMoved)).
 		WithOptions(queue.Options(s.Workers)).
 		Complete(c)
@@ -111,11 +113,13 @@ var runMoved = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// succeeded passes CronJobs with another last success, and those that come and go.
-var succeeded = predicate.Funcs{
+// dependencyMoved passes CronJobs with another last success, those that depend on others or on themselves otherwise
+// than before, and those that come and go.
+var dependencyMoved = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return !e.ObjectOld.(*batchv1.CronJob).Status.LastSuccessTime.Equal(
-			e.ObjectNew.(*batchv1.CronJob).Status.LastSuccessTime)
+		before, after := e.ObjectOld.(*batchv1.CronJob), e.ObjectNew.(*batchv1.CronJob)
+		return !before.Status.LastSuccessTime.Equal(after.Status.LastSuccessTime) ||
+			!slices.Equal(leads(before), leads(after)) || invalidDependency(before) != invalidDependency(after)
 	},
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
@@ -143,6 +147,7 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	tellDependencies(cj, f)
 	// Runs that wait have their turn whatever the spec is by now: others may be behind them.
 	waiting, err := c.synchronize(ctx, cj, f.runs)
 	if err != nil {

@@ -49,16 +49,25 @@ func (c *Controller) observeDependencies(ctx context.Context,
 
 // cronJob is a CronJob that another one depends on; nil when it does not exist.
 func (c *Controller) cronJob(ctx context.Context, key client.ObjectKey) (*dependency, error) {
-	on := &batchv1.CronJob{}
-	if err := c.client.Get(ctx, key, on); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("cannot read CronJob %q: %w", key.Name, err)
+	on, err := c.readCronJob(ctx, key)
+	if on == nil {
+		return nil, err
 	}
 	found := &dependency{success: on.Status.LastSuccessTime}
 	if on.Status.LastFailure != nil {
 		found.failure = on.Status.LastFailure.Time
+	}
+	return found, nil
+}
+
+// readCronJob reads a CronJob; nil when it does not exist.
+func (c *Controller) readCronJob(ctx context.Context, key client.ObjectKey) (*batchv1.CronJob, error) {
+	found := &batchv1.CronJob{}
+	if err := c.client.Get(ctx, key, found); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("cannot read CronJob %q: %w", key.Name, err)
 	}
 	return found, nil
 }

@@ -34,7 +34,12 @@ func (c *Controller) observe(ctx context.Context, cj *batchv1.CronJob) (facts, e
 	if err := c.observeActive(ctx, cj, f.runs); err != nil {
 		return f, err
 	}
-	f.dependencies, err = c.observeDependencies(ctx, cj)
+	if f.dependencies, err = c.observeDependencies(ctx, cj); err != nil {
+		return f, err
+	}
+	f.cycle, err = cycleOf(cj, func(name string) (*batchv1.CronJob, error) {
+		return c.readCronJob(ctx, client.ObjectKey{Namespace: cj.Namespace, Name: name})
+	})
 	return f, err
 }
 

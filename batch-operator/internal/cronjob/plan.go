@@ -33,6 +33,8 @@ type facts struct {
 	runs map[string]run
 	// dependencies are what it depends on, as far as that exists.
 	dependencies map[dependencyKey]*dependency
+	// cycle are the names of the CronJobs by which it depends on itself, with its own at both ends; empty for none.
+	cycle []string
 }
 
 // run is an Operation of the CronJob.
@@ -83,7 +85,9 @@ func decide(cj *batchv1.CronJob, schedule cron.Schedule, f facts) plan {
 	p.status = *cj.Status.DeepCopy()
 	p.countEnded()
 	p.settle()
-	if !cj.Spec.Suspend {
+	if cj.Spec.Suspend {
+		p.rest()
+	} else {
 		p.takeDue()
 		p.dispatch()
 	}
@@ -251,16 +255,36 @@ func (p *planner) skip(at time.Time, why string) {
 	p.status.Message = fmt.Sprintf("%s was skipped: %s", p.shown(at), why)
 }
 
+// rest says why the times that wait do so while the CronJob is suspended.
+func (p *planner) rest() {
+	p.status.WaitingFor = ""
+	if len(p.status.Waiting) > 0 {
+		p.waitFor(p.status.Waiting[0].Time, "no run begins while spec.suspend is true")
+	}
+}
+
+// waitFor notes what the first time that waits does so for.
+func (p *planner) waitFor(at time.Time, what string) {
+	p.status.WaitingFor = fmt.Sprintf("%s waits: %s", p.shown(at), what)
+}
+
 // dispatch begins the runs whose turn has come.
 func (p *planner) dispatch() {
 	var left []metav1.Time
+	p.status.WaitingFor = ""
 	for _, at := range p.status.Waiting {
-		switch held, until, why := p.held(at.Time); {
-		case why != "":
-			p.skip(at.Time, why)
-		case held, len(left) > 0 && p.concurrency() != "Allow":
+		switch t := p.turnOf(at.Time); {
+		case t.over != "":
+			p.skip(at.Time, t.over)
+		case len(left) > 0 && p.concurrency() != "Allow":
 			left = append(left, at)
-			p.wakeAt(until)
+			p.wakeAt(t.until)
+		case t.waits != "":
+			if len(left) == 0 {
+				p.waitFor(at.Time, t.waits)
+			}
+			left = append(left, at)
+			p.wakeAt(t.until)
 		default:
 			p.begin(creation{name: nameOf(p.cj, at.Time), time: at.Time,
 				key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
@@ -270,20 +294,32 @@ func (p *planner) dispatch() {
 	p.status.Waiting = left
 }
 
-// held says whether a time has to wait and until when at most, or why it is skipped.
-func (p *planner) held(at time.Time) (held bool, until time.Time, why string) {
+// turn says whether the run of a time begins.
+type turn struct {
+	// waits says what it waits for; empty when it does not wait.
+	waits string
+	// until is when to look again at the latest; zero for no limit.
+	until time.Time
+	// over says why the time is skipped; empty when it is not.
+	over string
+}
+
+// turnOf is that of a time.
+func (p *planner) turnOf(at time.Time) turn {
+	var t turn
 	if p.exists(at) {
-		return false, until, ""
+		return t
 	}
 	if deadline := p.cj.Spec.StartingDeadline; deadline != nil {
-		until = p.startOf(at).Add(deadline.Duration)
-		if p.facts.now.After(until) {
-			return false, until, fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)
+		t.until = p.startOf(at).Add(deadline.Duration)
+		if p.facts.now.After(t.until) {
+			return turn{over: fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)}
 		}
-		until = until.Add(time.Second)
+		t.until = t.until.Add(time.Second)
 	}
 	if len(p.status.Active) > 0 && p.concurrency() != "Allow" {
-		return true, until, ""
+		t.waits = "another run is under way"
+		return t
 	}
 	for _, d := range p.cj.Spec.DependsOn {
 		why, limit := p.unmet(d, at)
@@ -293,13 +329,13 @@ func (p *planner) held(at time.Time) (held bool, until time.Time, why string) {
 		case !p.facts.now.Before(limit) && d.Otherwise == batchv1.DependencyRun:
 			continue
 		case !p.facts.now.Before(limit):
-			return false, until, why
-		case until.IsZero() || limit.Before(until):
-			until = limit
+			return turn{over: why}
+		case t.until.IsZero() || limit.Before(t.until):
+			t.until = limit
 		}
-		held = true
+		t.waits = cmp.Or(t.waits, why)
 	}
-	return held, until, ""
+	return t
 }
 
 // unmet says why a dependency keeps the run of a time from beginning, and until when that waits; empty when it does

@@ -16,7 +16,7 @@ import (
 // refuse reports that a spec cannot be had. Runs that are under way go on, those that wait have their turn, and times
 // pass.
 func refuse(cj *batchv1.CronJob, why error, waiting map[string]string, runs map[string]run) outcome.Outcome {
-	cj.Status.NextTimes = nil
+	cj.Status.NextTimes, cj.Status.WaitingFor = nil, ""
 	o := report(cj, outcome.Stalled(platformv1.ReasonInvalidSpec, why.Error()))
 	if tellActive(cj, waiting, runs) {
 		return o.Within(semaphore.Poll)
