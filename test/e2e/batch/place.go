@@ -289,14 +289,26 @@ func (p *place) as(user string) client.Client {
 	return c
 }
 
-// decide has a user approve or reject the run of a Workflow.
-func (p *place) decide(wf *batchv1.Workflow, user string, decision platformv1.OperationDecision) error {
+// approve has a user approve the run of a Workflow.
+func (p *place) approve(wf *batchv1.Workflow, user string) error {
+	p.Helper()
+	return p.decide(wf, platformv1.OperationApproval{By: user, Decision: platformv1.OperationApproved})
+}
+
+// reject has a user reject the run of a Workflow, and say why.
+func (p *place) reject(wf *batchv1.Workflow, user, reason string) error {
+	p.Helper()
+	return p.decide(wf, platformv1.OperationApproval{By: user, Decision: platformv1.OperationRejected, Reason: reason})
+}
+
+// decide has a user write what he decided into the Operation of a Workflow.
+func (p *place) decide(wf *batchv1.Workflow, decision platformv1.OperationApproval) error {
 	p.Helper()
 	op := &platformv1.Operation{}
 	p.MustGet(wf.Status.Operation, op)
 	before := op.DeepCopy()
-	op.Spec.Approval = &platformv1.OperationApproval{By: user, Decision: decision}
-	return p.as(user).Patch(p.Ctx, op, client.MergeFrom(before))
+	op.Spec.Approval = &decision
+	return p.as(decision.By).Patch(p.Ctx, op, client.MergeFrom(before))
 }
 
 // decideAsOne has one of several users approve or reject the run of a Workflow.

@@ -19,8 +19,8 @@ func TestWorkflow(t *testing.T) {
 	p := newPlace(framework.NewNamespace(t, "workflow"))
 	for name, part := range map[string]func(*place){
 		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry,
-		"StopAndSuspend": stopAndSuspend,
-		"Rejected":       rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
+		"StopAndSuspend": stopAndSuspend, "Terminated": terminated,
+		"Rejected": rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
 		"TakeTurns": takeTurns,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -30,25 +30,29 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
-// tasksOfEveryType runs a Workflow with a task of each type, in an order that follows from its dependencies.
-func tasksOfEveryType(p *place) {
-	p.Create(configMapOf("old", nil))
-	wf := p.workflow("every", `
-author: `+p.CurrentUser()+`
+// everyType is a Workflow with a task of each type, in an order that follows from its dependencies. One of them runs
+// doubling.
+func everyType(p *place) string {
+	return `
+author: ` + p.CurrentUser() + `
 parameters: [{name: day, pattern: '[0-9-]+', default: "2026-01-31"}]
 tasks:
   - name: count
-    script: {`+shell+`, source: 'echo "rows=3" >/dev/termination-log', outputs: {rows: '=~"^[0-9]+$"'}}
+    script: {` + shell + `, source: 'echo "rows=3" >/dev/termination-log', outputs: {rows: '=~"^[0-9]+$"'}}
+  - name: double
+    dependsOn: [{name: count}]
+    workflow: {templateFrom: {name: doubling}, arguments: {of: '${tasks.count.outputs.rows}'}}
   - name: ask
-    http: {method: POST, url: '`+p.url("/private")+
+    http: {method: POST, url: '` + p.url("/private") +
 		`', headers: [{name: Authorization, prefix: 'Bearer ', secret: {name: login, key: token}}],
       check: response.json.state == "ok", outputs: {id: response.json.id}}
   - name: store
-    dependsOn: [{name: count}, {name: ask}]
+    dependsOn: [{name: double}, {name: ask}]
     apply:
       manifest: |
         {apiVersion: v1, kind: ConfigMap, metadata: {name: stored}, data: {
-          rows: '${tasks.count.outputs.rows}', id: '${tasks.ask.outputs.id}', day: '${parameters.day}'}}
+          rows: '${tasks.count.outputs.rows}', twice: '${tasks.double.outputs.twice}', id: '${tasks.ask.outputs.id}',
+          day: '${parameters.day}'}}
   - name: look
     dependsOn: [{name: store}]
     wait: {apiVersion: v1, kind: ConfigMap, name: stored, until: 'object.data.rows == "3"',
@@ -61,32 +65,50 @@ tasks:
   - name: each
     dependsOn: [{name: release}]
     forEach: {items: [a, b, c], parallelism: 2}
-    container: {`+shell+`, command: [echo, 'item ${each}']}
+    container: {` + shell + `, command: [echo, 'item ${each}']}
   - name: never
     dependsOn: [{name: count}]
     when: int(tasks.count.outputs.rows) > 3
-    script: {`+shell+`, source: exit 1}
+    script: {` + shell + `, source: exit 1}
 onExit:
-  - {name: note, after: Succeeded, http: {url: '`+p.url("/noted")+`'}}
-  - {name: alarm, after: Failed, http: {url: '`+p.url("/alarm")+`'}}
-`)
+  - {name: note, after: Succeeded, http: {url: '` + p.url("/noted") + `'}}
+  - {name: alarm, after: Failed, http: {url: '` + p.url("/alarm") + `'}}
+`
+}
+
+// doubling is a template that others run.
+const doubling = `
+templateOnly: true
+parameters: [{name: of, type: int}]
+tasks:
+  - name: double
+    script: {` + shell + `, env: [{name: OF, value: '${parameters.of}'}],
+      source: 'echo "twice=$((OF + OF))" >/dev/termination-log', outputs: {twice: '=~"^[0-9]+$"'}}
+outputs: {twice: tasks.double.outputs.twice}
+`
+
+// tasksOfEveryType runs a Workflow with a task of each type.
+func tasksOfEveryType(p *place) {
+	p.Create(configMapOf("old", nil))
+	p.phase(p.workflow("doubling", doubling), batchv1.WorkflowIsTemplate)
+	wf := p.workflow("every", everyType(p))
 	p.phase(wf, batchv1.WorkflowAwaitingApproval)
 	if message := p.task(wf, "release").Message; !strings.Contains(message, "7 has 3 rows") {
 		p.Errorf("who approves reads %q", message)
 	}
-	p.ExpectRefused(p.decide(wf, p.CurrentUser(), platformv1.OperationApproved),
+	p.ExpectRefused(p.approve(wf, p.CurrentUser()),
 		"the author of an Operation cannot approve it")
-	if err := p.decide(wf, "bob@example.com", platformv1.OperationApproved); err != nil {
+	if err := p.approve(wf, "bob@example.com"); err != nil {
 		p.Fatal(err)
 	}
 	p.ended(wf, batchv1.WorkflowSucceeded)
 	p.wantTasks(wf, map[string]platformv1.OperationPhase{
-		"count": platformv1.OperationSucceeded, "release": platformv1.OperationSucceeded,
-		"each":  platformv1.OperationSucceeded,
+		"count": platformv1.OperationSucceeded, "double": platformv1.OperationSucceeded,
+		"release": platformv1.OperationSucceeded, "each": platformv1.OperationSucceeded,
 		"never": platformv1.OperationSkipped, "note": platformv1.OperationSucceeded, "alarm": platformv1.OperationSkipped,
 	})
-	if data, err := p.configMap("stored"); err != nil || data["rows"] != "3" || data["id"] != "7" ||
-		data["day"] != "2026-01-31" {
+	if data, err := p.configMap("stored"); err != nil || data["rows"] != "3" || data["twice"] != "6" ||
+		data["id"] != "7" || data["day"] != "2026-01-31" {
 		p.Errorf("what was stored is %v: %v", data, err)
 	}
 	if _, err := p.configMap("old"); framework.ErrUnlessNotFound(err) != nil {
@@ -101,6 +123,9 @@ onExit:
 	}
 	if task := p.task(wf, "each"); task.Items != "3/3" || len(p.jobs(wf.Status.Operation)) != 4 {
 		p.Errorf("the items are %s, and the Jobs %d: want 3/3 and 4", task.Items, len(p.jobs(wf.Status.Operation)))
+	}
+	if nested := p.task(wf, "double").Operation; nested == "" || len(p.jobs(nested)) != 1 {
+		p.Errorf("the task that runs another Workflow has Operation %q with %d Jobs", nested, len(p.jobs(nested)))
 	}
 	logs := p.Kubectl("logs", "-l", platformv1.OperationLabel+"="+wf.Status.Operation+","+platformv1.StepLabel+"=each")
 	for _, item := range []string{"item a", "item b", "item c"} {
@@ -211,7 +236,35 @@ onExit:
 	}
 }
 
-// rejected has somebody say no, and what depends on that is left out.
+// terminated ends a run at once: its pods go, its record stays, and nothing runs at the end.
+func terminated(p *place) {
+	wf := p.workflow("cut", `
+tasks:
+  - {name: first, script: {`+shell+`, source: 'true'}}
+  - {name: long, dependsOn: [{name: first}], script: {`+shell+`, source: 'trap "exit 0" TERM; sleep 900 & wait'}}
+onExit:
+  - {name: end, http: {url: '`+p.url("/cut-end")+`'}}
+`)
+	p.Eventually(framework.SettleTimeout, "the second task runs", func() error {
+		p.MustGet(wf.Name, wf)
+		return expect(wf.Status.Operation != "" && len(p.jobs(wf.Status.Operation)) == 2, wf.Status)
+	})
+	p.change(wf, "terminate: true")
+	p.ended(wf, batchv1.WorkflowStopped)
+	p.noPods(wf.Status.Operation)
+	p.Eventually(framework.RemovalTimeout, "the Operation is gone", func() error {
+		return framework.ErrUnlessNotFound(p.Get(wf.Status.Operation, &platformv1.Operation{}))
+	})
+	if first := p.task(wf, "first"); first.Phase != platformv1.OperationSucceeded ||
+		wf.Status.Message != "it was terminated" {
+		p.Errorf("it says %q, and the first task is %+v", wf.Status.Message, first)
+	}
+	if calls := p.calls("/cut-end"); len(calls) != 0 {
+		p.Errorf("the calls at the end are %q", calls)
+	}
+}
+
+// rejected has somebody say no and why, and what depends on that is left out.
 func rejected(p *place) {
 	wf := p.workflow("rejected", `
 author: `+p.CurrentUser()+`
@@ -220,11 +273,12 @@ tasks:
   - {name: go, dependsOn: [{name: ask}], http: {url: '`+p.url("/rejected")+`'}}
 `)
 	p.phase(wf, batchv1.WorkflowAwaitingApproval)
-	if err := p.decide(wf, "bob@example.com", platformv1.OperationRejected); err != nil {
+	if err := p.reject(wf, "bob@example.com", "not on a Friday"); err != nil {
 		p.Fatal(err)
 	}
 	p.ended(wf, batchv1.WorkflowFailed)
-	if !strings.Contains(wf.Status.Message, "bob@example.com rejected it") || len(p.calls("/rejected")) != 0 {
+	if !strings.Contains(wf.Status.Message, `bob@example.com rejected it since "not on a Friday": `) ||
+		len(p.calls("/rejected")) != 0 {
 		p.Errorf("it says %q, and calls %q", wf.Status.Message, p.calls("/rejected"))
 	}
 }
