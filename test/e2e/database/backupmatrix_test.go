@@ -211,6 +211,10 @@ func killMovers(o *framework.ObjectStorage, b *platformv1.Backup) {
 	}
 	o.Logf("%d movers of Backup %q are there", len(pods.Items), b.Name)
 	for n := range pods.Items {
-		o.Delete(&pods.Items[n], framework.GraceZero)
+		// One that has ended meanwhile may be deleted.
+		err := framework.Cluster.Client.Delete(o.Ctx, &pods.Items[n], framework.GraceZero)
+		if client.IgnoreNotFound(err) != nil {
+			o.Fatal(err)
+		}
 	}
 }
