@@ -144,11 +144,26 @@ func (k *kafkaNode) want(calls ...string) {
 	if got := k.calls(); !slices.Equal(got, calls) {
 		k.Errorf("calls:\n%s\nwant:\n%s\nit said: %s", strings.Join(got, "\n"), strings.Join(calls, "\n"), k.read("said"))
 	}
-	if left, _ := filepath.Glob(filepath.Join(k.dir, "tmp.*")); len(left) > 0 {
-		k.Errorf("left behind: %q", left)
-	}
+	k.wantNothingLeft()
 	if _, err := os.Stat(filepath.Join(k.dir, "log/kafka-node.joining")); err == nil {
 		k.Error("the node is still joining")
+	}
+}
+
+// wantNothingLeft waits until temporary folders are gone: what has the node join removes one when the server has ended.
+func (k *kafkaNode) wantNothingLeft() {
+	k.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		left, err := filepath.Glob(filepath.Join(k.dir, "tmp.*"))
+		if err != nil {
+			k.Fatal(err)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			k.Fatalf("left behind: %q", left)
+		}
 	}
 }
 
