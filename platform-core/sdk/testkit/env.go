@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,7 +96,9 @@ func Start(o EnvOptions) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(server.config, client.Options{Scheme: scheme})
+	cfg := rest.CopyConfig(server.config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return readAgain{next} })
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", errors.Join(err, server.stop()))
 	}

@@ -91,9 +91,6 @@ func launch(folder string, definitions []*apiextensionsv1.CustomResourceDefiniti
 	}
 	// The range of envtest holds 254 Services, which is fewer than some tests make.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
-	// Tests of a process have one connection in common. At its limit, 100 by default, a request now and then is refused
-	// as one too many, since client and server do not count streams that end in the same way (golang/go#47635).
-	environment.ControlPlane.GetAPIServer().Configure().Set("http2-max-streams-per-connection", "10000")
 	// A commit of the store each 100 ms, as is the default, is most of what an etcd costs that holds little.
 	environment.ControlPlane.Etcd = &envtest.Etcd{}
 	environment.ControlPlane.Etcd.Configure().Set("backend-batch-interval", "2s")
