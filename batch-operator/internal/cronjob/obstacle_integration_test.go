@@ -21,14 +21,10 @@ import (
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
 
-// podOf makes the pod of a Job, as the Job controller does, with what a scheduler or a kubelet says of it.
+// podOf makes the pod of a Job with what a scheduler or a kubelet says of it.
 func (p *place) podOf(job *kubebatchv1.Job, status corev1.PodStatus) *corev1.Pod {
 	p.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: job.Name + "-x",
-		Labels: map[string]string{kubebatchv1.JobNameLabel: job.Name},
-		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(job, kubebatchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod := testkit.PodOfJob(job)
 	p.create(pod)
 	p.podSays(pod, status)
 	return pod

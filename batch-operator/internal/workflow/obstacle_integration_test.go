@@ -11,7 +11,6 @@ import (
 
 	batchv1api "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -20,18 +19,6 @@ import (
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
 )
-
-// podOf makes the pod of a Job, as the Job controller does.
-func (b *bench) podOf(job *batchv1api.Job) *corev1.Pod {
-	b.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: job.Name + "-x",
-		Labels: map[string]string{batchv1api.JobNameLabel: job.Name},
-		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(job, batchv1api.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: *job.Spec.Template.Spec.DeepCopy()}
-	b.create(pod)
-	return pod
-}
 
 // podIs writes the status of a pod, as a kubelet does.
 func (b *bench) podIs(pod *corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState) {
@@ -85,7 +72,8 @@ tasks:
 			b.run("other", "templateOnly: true\n"+strings.Replace(own, "name: config", "name: other", 1))
 			wf := b.run("stuck", c.spec)
 			job := c.job(b, wf)
-			pod := b.podOf(job)
+			pod := testkit.PodOfJob(job)
+			b.create(pod)
 			b.podIs(pod, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason: "ErrImagePull", Message: "pull access denied"}})
 			b.waitsBecause(wf, platformv1.ReasonImageUnavailable, c.says)

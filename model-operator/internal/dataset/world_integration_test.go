@@ -235,10 +235,7 @@ func (b *bench) end(version aiv1.DatasetVersionName, step string, code int32, sa
 	b.Helper()
 	job := b.job(version, step)
 	container := job.Spec.Template.Spec.Containers[0].Name
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: job.Name,
-		Labels: map[string]string{batchv1.JobNameLabel: job.Name},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job,
-			batchv1.SchemeGroupVersion.WithKind("Job"))}}, Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod := testkit.PodOfJob(job)
 	b.create(pod)
 	pod.Status.Phase = corev1.PodSucceeded
 	condition := batchv1.JobComplete

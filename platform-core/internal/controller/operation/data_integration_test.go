@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // dataFixture is a set with two generations of volumes, and an Operation that has the one take the place of the other.
@@ -148,11 +149,7 @@ func (f *dataFixture) verified(says string) {
 	if plan.Verb != mover.VerbInspect || !plan.Verify || plan.Backup.Digest != "sha256:1" {
 		f.Errorf("the safety copy is read as %+v", plan)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: job.Name + "-",
-		Labels:          map[string]string{batchv1.JobNameLabel: job.Name},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{
-			{Name: job.Spec.Template.Spec.Containers[0].Name, Image: "mover"}}}}
+	pod := testkit.PodOfJob(job)
 	f.must(env.Client.Create(f.Context(), pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: pod.Spec.Containers[0].Name,
