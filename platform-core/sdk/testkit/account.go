@@ -77,7 +77,7 @@ func (e *Env) Account(ctx context.Context, namespace, name string,
 	if err := e.Client.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("cannot get a token of ServiceAccount %q: %w", client.ObjectKeyFromObject(account), err)
 	}
-	cfg := rest.AnonymousClientConfig(e.Config)
+	cfg := rest.AnonymousClientConfig(e.server.config)
 	cfg.BearerToken, cfg.QPS = request.Status.Token, -1
 	return &Operator{Config: cfg, User: "system:serviceaccount:" + namespace + ":" + name}, nil
 }

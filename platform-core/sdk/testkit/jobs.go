@@ -40,9 +40,9 @@ func (e *Env) EndJob(ctx context.Context, job *batchv1.Job, condition batchv1.Jo
 	return e.Client.Status().Update(ctx, job)
 }
 
-// PodOfJob is the pod that the controller of Jobs would make for a Job, of which there is one at a time.
+// PodOfJob is a pod that the controller of Jobs would make for a Job. The API server chooses its name.
 func PodOfJob(job *batchv1.Job) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x",
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: job.Name + "-",
 		Labels:          map[string]string{batchv1.JobNameLabel: job.Name},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}},
 		Spec: *job.Spec.Template.Spec.DeepCopy()}
