@@ -50,7 +50,7 @@ func ofTopology(name string) edit {
 	return func(app *platformv1.Application) { app.Spec.Topology = name }
 }
 
-func version(v string) edit { return func(app *platformv1.Application) { app.Spec.Version = v } }
+func ofVersion(v string) edit { return func(app *platformv1.Application) { app.Spec.Version = v } }
 
 func size(text string) edit {
 	return func(app *platformv1.Application) {
@@ -132,7 +132,7 @@ func TestCreation(t *testing.T) {
 	}{
 		"good":      {app: testApp(), facts: redis},
 		"good etcd": {app: etcd(), facts: cluster},
-		"version": {app: edited(testApp(), version("6.2")), facts: redis,
+		"version": {app: edited(testApp(), ofVersion("6.2")), facts: redis,
 			refused: []string{`does not support version "6.2"`}},
 		"topology": {app: edited(testApp(), func(a *platformv1.Application) { a.Spec.Topology = "ring" }),
 			facts: redis, refused: []string{`has no topology "ring"`}},
@@ -146,7 +146,7 @@ func TestCreation(t *testing.T) {
 			refused: []string{"five times heartbeat-interval"}},
 		"replicas": {app: edited(etcd(), replicas(2)), facts: cluster,
 			refused: []string{"has 2 replicas"}},
-		"no such plugin": {app: edited(testApp(), version("1")), facts: none,
+		"no such plugin": {app: edited(testApp(), ofVersion("1")), facts: none,
 			warned: []string{"it will wait: plugin redis has no version 1.0.0"}},
 		"broken plugin":    {app: testApp(), facts: broken, warned: []string{"was refused: a.yaml: bad"}},
 		"no class":         {app: testApp(), facts: classless, warned: []string{"no default StorageClass"}},
@@ -162,7 +162,7 @@ func TestCreation(t *testing.T) {
 		"volumes of more replicas": {app: edited(testApp(), adopting), facts: several,
 			warned: []string{"left cannot be adopted without claim data-redis-a-redis-main-1: "}},
 		"enough replicas":   {app: edited(testApp(), adopting, ofTopology("replication"), replicas(2)), facts: several},
-		"wrong and waiting": {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
+		"wrong and waiting": {app: edited(testApp(), ofVersion("6.2")), facts: classless, refused: []string{"6.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(test.app, nil, func(*platformv1.Application) Facts { return test.facts })
@@ -276,7 +276,7 @@ func TestChange(t *testing.T) {
 		"fixed members": {old: etcd(), app: edited(etcd(), replicas(5)), facts: cluster,
 			refused: []string{"cannot be scaled once it is made"}},
 		"fixed members set back": {old: edited(etcd(), replicas(5)), app: etcd(), facts: cluster},
-		"plugin that is gone": {old: testApp(), app: edited(testApp(), version("6.2")), facts: Facts{},
+		"plugin that is gone": {old: testApp(), app: edited(testApp(), ofVersion("6.2")), facts: Facts{},
 			warned: []string{"redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestPostgreSQL(t *testing.T) {
 		"alone":                 {1, nil, nil},
 		"with replicas":         {5, nil, nil},
 		"too many replicas":     {6, nil, []string{"6 replicas"}},
-		"a version that is not": {1, []edit{version("16")}, []string{`does not support version "16"`}},
+		"a version that is not": {1, []edit{ofVersion("16")}, []string{`does not support version "16"`}},
 		"more copies than replicas": {3, []edit{parameter("synchronous.replicas", "3")},
 			[]string{"must be less than the number of pods"}},
 		"method": {3, []edit{parameter("synchronous.method", "some")}, []string{"synchronous.method"}},
@@ -142,7 +142,8 @@ func TestPostgreSQL(t *testing.T) {
 		"too few senders": {3, []edit{parameter("max_wal_senders", "2")}, []string{"at least 8"}},
 		"no connections for clients": {1, []edit{parameter("superuser_reserved_connections", "100")},
 			[]string{"must be less than max_connections"}},
-		"of another version": {1, []edit{version("15"), parameter("io_combine_limit", "8kB")}, []string{"io_combine_limit"}},
+		"of another version": {1, []edit{ofVersion("15"), parameter("io_combine_limit", "8kB")},
+			[]string{"io_combine_limit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(edited(postgresql(test.pods), test.edits...), nil, func(*platformv1.Application) Facts { return facts })

@@ -12,9 +12,9 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/archive"
-	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/version"
 )
 
 // keepRestore leaves a component that is there with the Backup that it was made to begin with, and one without as it
@@ -128,10 +128,10 @@ func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 	method, of := methodOf(app, f, wanted, b.Spec.Method)
 	goesOn := method != nil && method.Restore != nil && method.Restore.Versions == schema.VersionsLater
 	switch {
-	case !goesOn && majorVersion(was) != majorVersion(is):
+	case !goesOn && version.Major(was) != version.Major(is):
 		return no("it is of version %s, and this is version %s: a restore keeps the major version. Set version to %s, and "+
 			"upgrade afterwards", was, is, was)
-	case opsflow.IsOlder(is, was):
+	case version.Compare(is, was) < 0:
 		return no("it is of version %s, and this is version %s, which is older: set version to %s or a later one", was, is,
 			was)
 	case method == nil:
@@ -256,9 +256,4 @@ func unreachable(b *platformv1.Backup, method *schema.BackupMethod, of *schema.C
 		return fmt.Sprintf("target: the plugin finds no logs %s: name another BackupRepository", archive.KindOf(to.logs))
 	}
 	return ""
-}
-
-func majorVersion(version string) string {
-	major, _, _ := strings.Cut(version, ".")
-	return major
 }

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin/podtemplate"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/version"
 )
 
 // DataOf says whose data the volumes of a set hold.
@@ -32,14 +32,13 @@ type origin struct{ plugin, version, topology string }
 
 func originOf(data string) origin {
 	name, rest, _ := strings.Cut(data, "/")
-	version, topology, _ := strings.Cut(rest, "/")
-	return origin{name, version, topology}
+	of, topology, _ := strings.Cut(rest, "/")
+	return origin{name, of, topology}
 }
 
 // major leaves the major version: "redis/7" of "redis/7.2".
 func (o origin) major() string {
-	major, _, _ := strings.Cut(o.version, ".")
-	return o.plugin + "/" + major
+	return o.plugin + "/" + version.Major(o.version)
 }
 
 // topologies are two to be compared. One that nobody noted is like the other.
@@ -135,7 +134,7 @@ func fitting(set *platformv1.WorkloadSetSpec, ordinal int32, named string, left 
 				named, trait.what, trait.is, trait.should)
 		}
 	}
-	if opsflow.IsOlder(set.Version, is.version) {
+	if version.Compare(set.Version, is.version) < 0 {
 		return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its data is of version %s, and version %s, "+
 			"which is older, may not read it: set version to %s or a later one of the same major version",
 			named, is.version, set.Version, is.version)

@@ -18,6 +18,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
+	"github.com/zeroinfra/platform-core/sdk/version"
 )
 
 // Outputs of an engine step.
@@ -77,17 +78,17 @@ func (r *run) tookOver(t *optemplate.Step) verdict {
 	if why != "" {
 		return verdict{failed: why}
 	}
-	app, version := r.facts.Application, platformv1.CanonicalPluginVersion(values["version"])
-	waiting := fmt.Sprintf("plugin version %s to take over", version)
+	app, wanted := r.facts.Application, platformv1.CanonicalPluginVersion(values["version"])
+	waiting := fmt.Sprintf("plugin version %s to take over", wanted)
 	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition),
 		meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
 	switch {
-	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != version ||
+	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != wanted ||
 		app.Status.ObservedGeneration < app.Generation:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		return failedf("Application %q does not get there: %s", app.Name, stalled.Message)
-	case app.Status.Plugin == nil || app.Status.Plugin.Version != version || ready == nil ||
+	case app.Status.Plugin == nil || app.Status.Plugin.Version != wanted || ready == nil ||
 		ready.Status != metav1.ConditionTrue:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	}
@@ -264,31 +265,10 @@ func quantity(name, text string) error {
 }
 
 // upgrade refuses to go back: what a newer version wrote, an older one may not read.
-func (f Facts) upgrade(version string) ([]FieldEdit, error) {
-	if f.Application != nil && IsOlder(version, f.Application.Spec.Version) {
+func (f Facts) upgrade(wanted string) ([]FieldEdit, error) {
+	if f.Application != nil && version.Compare(wanted, f.Application.Spec.Version) < 0 {
 		return nil, fmt.Errorf("%s has version %s, and %s is older: a downgrade is not possible; restore a backup instead",
-			f.Target, f.Application.Spec.Version, version)
+			f.Target, f.Application.Spec.Version, wanted)
 	}
-	return []FieldEdit{{"version", version}}, nil
-}
-
-// IsOlder says whether a version comes before another one: it compares versions by their numbers.
-func IsOlder(a, b string) bool {
-	number := func(parts []string, i int) int {
-		if i >= len(parts) {
-			return 0
-		}
-		n, _ := strconv.Atoi(parts[i])
-		return n
-	}
-	split := func(version string) []string {
-		return strings.FieldsFunc(version, func(r rune) bool { return r == '.' || r == '-' || r == '+' })
-	}
-	as, bs := split(a), split(b)
-	for i := range max(len(as), len(bs)) {
-		if x, y := number(as, i), number(bs, i); x != y {
-			return x < y
-		}
-	}
-	return false
+	return []FieldEdit{{"version", wanted}}, nil
 }

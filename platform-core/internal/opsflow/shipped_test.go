@@ -10,6 +10,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/sdk/version"
 )
 
 // shipped are the newest versions of the plugins that operators bring.
@@ -27,8 +28,8 @@ func shipped(t *testing.T) []*plugin.Bundle {
 		}
 		newest := filepath.Base(filepath.Dir(versions[0]))
 		for _, path := range versions {
-			if version := filepath.Base(filepath.Dir(path)); opsflow.IsOlder(newest, version) {
-				newest = version
+			if found := filepath.Base(filepath.Dir(path)); version.Compare(newest, found) < 0 {
+				newest = found
 			}
 		}
 		bundle, _, problems := pluginfolder.Load(filepath.Join(folder, newest))

@@ -5,13 +5,11 @@ package inference
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zeroinfra/platform-core/sdk/typed"
+	"github.com/zeroinfra/platform-core/sdk/version"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -38,7 +36,7 @@ func lacks(i *aiv1.Inference, minimum *aiv1.ModelMinimum) (need, has, remedy str
 		switch runtime := cmp.Or(spec.Runtime, instance.Plugin); {
 		case runtime != want.Name:
 			return "the runtime " + want.Name, "spec.runtime is " + runtime, "create an Inference with that runtime"
-		case want.Version != "" && slices.Compare(numbers(spec.Version), numbers(want.Version)) < 0:
+		case want.Version != "" && version.Compare(spec.Version, want.Version) < 0:
 			return fmt.Sprintf("version %s of %s or later", want.Version, runtime), "spec.version is " + spec.Version,
 				"name a later version"
 		}
@@ -67,17 +65,4 @@ func lacks(i *aiv1.Inference, minimum *aiv1.ModelMinimum) (need, has, remedy str
 		}
 	}
 	return "", "", ""
-}
-
-// numbers are the parts of a version, without zeros at the end: 0.9 comes before 0.10, and 1 is 1.0.
-func numbers(version string) []int {
-	var parts []int
-	for _, text := range strings.Split(version, ".") {
-		part, _ := strconv.Atoi(text) // The definition admits numbers alone.
-		parts = append(parts, part)
-	}
-	for len(parts) > 0 && parts[len(parts)-1] == 0 {
-		parts = parts[:len(parts)-1]
-	}
-	return parts
 }
