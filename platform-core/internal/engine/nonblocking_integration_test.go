@@ -219,7 +219,7 @@ func withFailingExpression(t *testing.T) *brokenInstance {
 	const command = `'/zeroinfra/config/redis.conf']}"`
 	app := application(env.Namespace(t))
 	app.Spec.PluginVersion = pluginVersion(t, "6.6.7", command, command+
-		`, "${string(1 / (int('databases' in params ? params['databases'] : '16') - 7))}"`)
+		"\n        - \"${string(1 / (int('databases' in params ? params['databases'] : '16') - 7))}\"")
 	app.Spec.Components = []platformv1.ApplicationComponent{
 		{Name: "redis", Parameters: platformv1.Parameters{"databases": "7"}}}
 	create(t, app)
