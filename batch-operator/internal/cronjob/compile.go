@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron"
 )
 
 // Parameters of the template of a run, and the variables of its pod that have them.

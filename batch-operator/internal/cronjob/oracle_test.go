@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/platform-core/sdk/cron/oracle"
+
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron/oracle"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron"
 )
 
 // scheduleOf reads the schedules of a CronJob. The error is a sentence.

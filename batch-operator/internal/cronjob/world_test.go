@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
-	"github.com/zeroinfra/batch-operator/internal/cron"
 )
 
 var begin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -323,5 +323,5 @@ func TestWindows(t *testing.T) {
 	if len(refusals) != 1 {
 		t.Fatalf("%d refusals", len(refusals))
 	}
-	expect(t, refusals[0], platformv1.ReasonInvalidSpec, `maintenance.windows[0]: there is no time zone "Utopia"`)
+	expect(t, refusals[0], platformv1.ReasonInvalidSpec, `maintenance.windows[0]: time zone "Utopia" does not exist`)
 }

@@ -30,7 +30,8 @@ func TestSchedules(t *testing.T) {
 			s.Operation.Parameters = platformv1.Parameters{"tempo": "slow"}
 		}, platformv1.ReasonInvalidParameters, `schedules[0] "nightly": operation: `},
 		"a day that never comes": {func(s *platformv1.Schedule) { s.Schedule = "0 0 30 2 *" },
-			platformv1.ReasonInvalidSpec, `schedules[0] "nightly": schedule "0 0 30 2 *" names a day that never comes`},
+			platformv1.ReasonInvalidSpec, `schedules[0] "nightly": schedule "0 0 30 2 *" is not valid: it names a day ` +
+				"that never comes"},
 		"no template": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" },
 			platformv1.ReasonTemplateNotFound, `"Dance"`},
 		"one that waits for people": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Reviewed" },

@@ -171,7 +171,7 @@ func TestSchedulesThatCannotBeAreRefused(t *testing.T) {
 		reason, text string
 	}{
 		"never": {func(s *platformv1.Schedule) { s.Schedule = "0 2 31 2 *" }, platformv1.ReasonInvalidSpec,
-			`schedules[0] "nightly": schedule "0 2 31 2 *" names a day that never comes`},
+			`schedules[0] "nightly": schedule "0 2 31 2 *" is not valid: it names a day that never comes`},
 		"template": {func(s *platformv1.Schedule) { s.Operation.TemplateRef = "Dance" }, platformv1.ReasonTemplateNotFound,
 			`schedules[0] "nightly": operation: plugin "redis" version "1.0.0" has no Operation template "Dance"`},
 		"parameter": {func(s *platformv1.Schedule) { s.Operation.Parameters = platformv1.Parameters{"tempo": "slow"} },

@@ -62,7 +62,8 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	// A line that cron itself refuses is told, and the windows from before hold.
 	good := app.Spec.Maintenance.DeepCopy()
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance.Windows[0].Schedule = "0 2 31 2 *" })
-	says(platformv1.ReasonInvalidSpec, `maintenance.windows[0]: schedule "0 2 31 2 *" names a day that never comes`)
+	says(platformv1.ReasonInvalidSpec, `maintenance.windows[0]: schedule "0 2 31 2 *" is not valid: it names a day `+
+		"that never comes")
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance = good })
 	says(platformv1.ReasonWaitingForMaintenance, "is to be replaced")
 	if now := onlyPod(t, namespace); now.UID != pod.UID {

@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/schedule"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 )
 
 // Bounds of a window.
@@ -22,7 +23,7 @@ const (
 type Windows []window
 
 type window struct {
-	schedule.Schedule
+	cron.Schedule
 	duration time.Duration
 }
 

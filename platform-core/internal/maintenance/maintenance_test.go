@@ -72,11 +72,11 @@ func TestClosed(t *testing.T) {
 func TestParseNamesWhatIsWrong(t *testing.T) {
 	good := window("0 2 * * *", "1h", "UTC")
 	for text, bad := range map[string]platformv1.MaintenanceWindow{
-		`maintenance.windows[1]: there is no time zone "Utopia"`:                window("0 2 * * *", "1h", "Utopia"),
-		`maintenance.windows[1]: schedule "0 2 5-3 * *" is no cron line`:        window("0 2 5-3 * *", "1h", "UTC"),
-		`maintenance.windows[1]: duration 10s is not between 1m and 168h`:       window("0 2 * * *", "10s", "UTC"),
-		`maintenance.windows[1]: duration 169h0m0s is not between 1m and 168h`:  window("0 2 * * *", "169h", "UTC"),
-		`maintenance.windows[1]: schedule "0 2 31 6 *" names a day that never `: window("0 2 31 6 *", "1h", "UTC"),
+		`maintenance.windows[1]: time zone "Utopia" does not exist`:               window("0 2 * * *", "1h", "Utopia"),
+		`maintenance.windows[1]: schedule "0 2 5-3 * *" is not valid`:             window("0 2 5-3 * *", "1h", "UTC"),
+		`maintenance.windows[1]: duration 10s is not between 1m and 168h`:         window("0 2 * * *", "10s", "UTC"),
+		`maintenance.windows[1]: duration 169h0m0s is not between 1m and 168h`:    window("0 2 * * *", "169h", "UTC"),
+		`maintenance.windows[1]: schedule "0 2 31 6 *" is not valid: it names a `: window("0 2 31 6 *", "1h", "UTC"),
 	} {
 		_, err := maintenance.Parse(&platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{good, bad}})
 		if err == nil || !strings.Contains(err.Error(), text) {

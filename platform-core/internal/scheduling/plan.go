@@ -13,6 +13,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/schedule"
+	"github.com/zeroinfra/platform-core/sdk/cron"
 )
 
 const (
@@ -179,7 +180,7 @@ func shown(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t.UTC()))
 }
 
-func parse(spec *platformv1.Schedule) (schedule.Schedule, error) {
+func parse(spec *platformv1.Schedule) (cron.Schedule, error) {
 	return schedule.Parse(string(spec.Schedule), string(spec.TimeZone))
 }
 
@@ -198,7 +199,7 @@ func windowsFor(app *platformv1.Application, spec *platformv1.Schedule,
 type timed struct {
 	app     *platformv1.Application
 	spec    *platformv1.Schedule
-	line    schedule.Schedule
+	line    cron.Schedule
 	windows maintenance.Windows
 }
 
@@ -298,6 +299,6 @@ func (t timed) against(at time.Time, f Facts) string {
 }
 
 // in returns a time to the minute as a person in the zone of a schedule reads it.
-func in(t time.Time, line schedule.Schedule) string {
+func in(t time.Time, line cron.Schedule) string {
 	return maintenance.Opening{Time: t.In(line.Zone())}.String()
 }

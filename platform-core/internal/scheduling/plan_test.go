@@ -161,7 +161,7 @@ func TestABrokenScheduleLeavesTheOthersAlone(t *testing.T) {
 	}
 	problems := scheduling.Check(w.app)
 	if len(problems) != 1 || !strings.Contains(problems[0].Error(),
-		`schedules[1] "broken": schedule "0 0 31 6 *" names a day that never comes`) {
+		`schedules[1] "broken": schedule "0 0 31 6 *" is not valid: it names a day that never comes`) {
 		t.Errorf("problems: %v", problems)
 	}
 	shown := scheduling.Status(w.app, scheduling.Templates{Disrupts: func(string) bool { return false }})

@@ -11,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/schedule/oracle"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
+	"github.com/zeroinfra/platform-core/sdk/cron"
+	"github.com/zeroinfra/platform-core/sdk/cron/oracle"
 )
 
 var zones = []string{"Europe/Berlin", "Australia/Lord_Howe", "America/Santiago"}
@@ -112,20 +113,22 @@ func same(t *testing.T, what string, got, want []time.Time) {
 	t.Fatalf("%s: %d were made, %d are right", what, len(got), len(want))
 }
 
-func load(t *testing.T, name string) *time.Location {
+// walk returns for each of some lines when it comes after one moment and before another.
+func walk(t *testing.T, zone string, after, until time.Time, lines []string) [][]time.Time {
 	t.Helper()
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
+	clock := oracle.NewClock(t, zone, after.Add(time.Minute), until)
+	times := make([][]time.Time, len(lines))
+	for i, line := range lines {
+		times[i] = clock.Line(line).Times(string(cron.GapShift), string(cron.OverlapFirst))
 	}
-	return zone
+	return times
 }
 
 func TestEveryTimeOfTwoYearsOnce(t *testing.T) {
 	lines := []string{"0 2 * * *", "30 2 * * 0", "15,45 0-3 * * *", "10 1 1-7 * 6", "0 20 * * 1-5"}
 	for _, name := range zones {
 		until := begin.AddDate(2, 0, 0)
-		for i, want := range oracle.Walk(load(t, name), begin, until, lines) {
+		for i, want := range walk(t, name, begin, until, lines) {
 			w := newWorld(t, name, lines[i])
 			w.live(until)
 			same(t, lines[i]+" in "+name, w.times, want)
@@ -144,7 +147,7 @@ func TestOutagesAndCrashesAgainstTheOracle(t *testing.T) {
 	until := begin.AddDate(2, 0, 0)
 	for _, name := range zones {
 		// The last outage may end later.
-		for i, times := range oracle.Walk(load(t, name), begin, until.AddDate(0, 6, 0), lines) {
+		for i, times := range walk(t, name, begin, until.AddDate(0, 6, 0), lines) {
 			for _, policy := range []platformv1.MissedRuns{platformv1.MissedSkip, platformv1.MissedLatest,
 				platformv1.MissedAll} {
 				random := rand.New(rand.NewPCG(1, uint64(i)))
@@ -209,7 +212,7 @@ func TestWindowsHoldWhatDisrupts(t *testing.T) {
 	until := begin.AddDate(1, 0, 0)
 	const line, opens, open = "40 */7 * * *", "0 2 * * *", 3 * time.Hour
 	for _, name := range zones {
-		walked := oracle.Walk(load(t, name), begin.AddDate(0, 0, -1), until, []string{line, opens})
+		walked := walk(t, name, begin.AddDate(0, 0, -1), until, []string{line, opens})
 		within, named := map[int64]bool{}, map[int64]bool{}
 		for _, from := range walked[1] {
 			for at := from; at.Before(from.Add(open)); at = at.Add(time.Minute) {

@@ -20,7 +20,8 @@ type rule struct {
 var clients = []string{"k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/..."}
 
 var pure = []string{
-	"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/outcome", "platform-core/sdk/version",
+	"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/cron",
+	"platform-core/sdk/outcome", "platform-core/sdk/version",
 	"platform-core/internal/plugin/...", "platform-core/internal/render/...",
 	"platform-core/internal/rollout/...", "platform-core/internal/failover/...", "platform-core/internal/opsflow/...",
 	"platform-core/internal/accept/...", "platform-core/internal/archive/...",

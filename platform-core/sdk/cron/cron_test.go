@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroinfra/batch-operator/internal/cron"
-	"github.com/zeroinfra/batch-operator/internal/cron/oracle"
+	"github.com/zeroinfra/platform-core/sdk/cron"
+	"github.com/zeroinfra/platform-core/sdk/cron/oracle"
 )
 
 // zones have changes of an hour in both hemispheres, of half an hour, at midnight, one in winter, and none.
