@@ -11,8 +11,9 @@
 //
 // status.settledTime says up to when times are decided on. Operations are created before it moves, under names that
 // follow from the CronJob and the time, and are deleted only after it has moved. So a controller that dies in between
-// creates none twice: the next one finds the name taken by a run of its own. Before it creates any, it reads the
-// CronJob from the API server, so that it never decides on a settledTime of before.
+// creates none twice: the next one takes over the runs that are not in the status yet, whatever the policies say of
+// their times by then. Before it creates any, it reads the CronJob from the API server, so that it never decides on a
+// settledTime of before.
 //
 // A clock that is set back by up to an hour begins nothing twice. By more than that it was wrong before, and times
 // count from what it says now.

@@ -15,7 +15,7 @@ const (
 )
 
 // expire removes runs that have ended, by number and age. What the status that was read has as under way is counted
-// first.
+// first, and a run that is not in it is what keeps its time from having another one.
 func (p *planner) expire() {
 	uncounted := map[string]struct{}{}
 	for _, one := range p.cj.Status.Active {
@@ -24,9 +24,12 @@ func (p *planner) expire() {
 	for _, one := range p.status.Active {
 		uncounted[one.Operation] = struct{}{}
 	}
+	for _, at := range p.cj.Status.Waiting {
+		uncounted[nameOf(p.cj, at.Time)] = struct{}{}
+	}
 	var succeeded, failed []run
 	for _, r := range p.facts.runs {
-		if _, is := uncounted[r.name]; is || r.ended.IsZero() {
+		if _, is := uncounted[r.name]; is || r.ended.IsZero() || p.unrecorded(r) {
 			continue
 		}
 		if r.phase == platformv1.OperationSucceeded {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,9 @@ func (c *Controller) observeActive(ctx context.Context, cj *batchv1.CronJob, run
 func runOf(op *platformv1.Operation) run {
 	r := run{name: op.Name, phase: op.Status.Phase, failure: strings.TrimRight(op.Status.Error, ": "),
 		obstacle: obstacleOf(op)}
+	r.created = op.CreationTimestamp.Time
+	// An annotation that is no time is that of no run of the schedule.
+	r.time, _ = time.Parse(time.RFC3339, op.Annotations[platformv1.ScheduledForAnnotation])
 	if op.Annotations[batchv1.SynchronizationAnnotation] != "" {
 		r.synchronized = op
 	}

@@ -5,6 +5,7 @@ package cronjob
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,8 @@ type facts struct {
 // run is an Operation of the CronJob.
 type run struct {
 	name string
+	// time of the schedule that it is for, and when it was created.
+	time, created time.Time
 	// phase of the Operation; empty before it began.
 	phase platformv1.OperationPhase
 	// ended is when it did; zero before.
@@ -83,12 +86,14 @@ type plan struct {
 func decide(cj *batchv1.CronJob, schedule cron.Schedule, f facts) plan {
 	p := &planner{cj: cj, schedule: schedule, facts: f}
 	p.status = *cj.Status.DeepCopy()
-	p.countEnded()
 	p.settle()
+	due := p.takeDue()
+	p.adopt()
+	p.countEnded()
 	if cj.Spec.Suspend {
 		p.rest()
 	} else {
-		p.takeDue()
+		p.queueAll(due)
 		p.dispatch()
 	}
 	p.runManually()
@@ -107,6 +112,8 @@ type planner struct {
 	cj       *batchv1.CronJob
 	schedule cron.Schedule
 	facts    facts
+	// adopted is the latest time whose run was not in the status.
+	adopted time.Time
 }
 
 // wakeAt has the plan look again at a time.
@@ -180,19 +187,32 @@ func (p *planner) due() (times []time.Time, limit int) {
 	return times, limit
 }
 
-// takeDue decides on the times that have come: each waits for its turn, or is skipped.
-func (p *planner) takeDue() {
+// takeDue returns the times that have come, have no run and are not too many to make up for. All are settled then.
+func (p *planner) takeDue() []time.Time {
+	if p.cj.Spec.Suspend {
+		return nil
+	}
 	times, limit := p.due()
+	if len(times) == 0 {
+		return nil
+	}
+	p.status.SettledTime = stamp(times[len(times)-1])
+	kept := max(0, len(times)-limit)
+	missed := slices.DeleteFunc(slices.Clone(times[:kept]), p.exists)
+	if dropped := len(missed); dropped > 0 {
+		p.status.Counts.Skipped += int64(dropped)
+		p.status.Message = fmt.Sprintf("%d times up to %s were missed: missedRuns is %s", dropped,
+			p.shown(missed[dropped-1]), p.missed())
+	}
+	return slices.DeleteFunc(times[kept:], p.exists)
+}
+
+// queueAll decides on times that have come: each waits for its turn, or is skipped.
+func (p *planner) queueAll(times []time.Time) {
 	if len(times) == 0 {
 		return
 	}
-	p.status.SettledTime = stamp(times[len(times)-1])
-	if dropped := len(times) - limit; dropped > 0 {
-		p.status.Counts.Skipped += int64(dropped)
-		p.status.Message = fmt.Sprintf("%d times up to %s were missed: missedRuns is %s", dropped, p.shown(times[dropped-1]),
-			p.missed())
-		times = times[dropped:]
-	}
+	p.giveUp()
 	before := len(p.status.Waiting)
 	for _, at := range times {
 		if why := p.tooLate(at); why != "" {
@@ -203,12 +223,21 @@ func (p *planner) takeDue() {
 	}
 }
 
+// giveUp skips the times that have waited too long, so that they are in the way of no other.
+func (p *planner) giveUp() {
+	p.status.Waiting = slices.DeleteFunc(p.status.Waiting, func(at metav1.Time) bool {
+		over := p.turnOf(at.Time).over
+		if over != "" {
+			p.skip(at.Time, over)
+		}
+		return over != ""
+	})
+}
+
 // tooLate says why no run begins any more for a time; empty when one does.
 func (p *planner) tooLate(at time.Time) string {
 	since := p.facts.now.Sub(p.startOf(at))
 	switch deadline := p.cj.Spec.StartingDeadline; {
-	case p.exists(at):
-		return ""
 	case deadline != nil && since > deadline.Duration:
 		return fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)
 	case p.missed() == "Skip" && since > late:
@@ -217,36 +246,51 @@ func (p *planner) tooLate(at time.Time) string {
 	return ""
 }
 
-// exists says whether the run of a time was created, and the record of that was lost.
-func (p *planner) exists(at time.Time) bool {
-	_, exists := p.facts.runs[nameOf(p.cj, at)]
-	return exists
-}
-
 // queue has a time wait for its turn, by the concurrency policy. Times that are made up for together wait for each
 // other; before is how many waited already.
 func (p *planner) queue(at time.Time, before int) {
 	waiting := &p.status.Waiting
-	busy := len(p.status.Active)+before > 0
 	switch p.concurrency() {
 	case "Forbid":
-		if busy && !p.exists(at) {
+		if before > 0 || p.busy(at) {
 			p.skip(at, "another run is under way")
 			return
 		}
 	case "Replace":
+		if p.replaced(at) {
+			return
+		}
 		for _, former := range *waiting {
 			p.skip(former.Time, "a later time has come")
 		}
 		*waiting = nil
 	case "Queue":
-		if most := p.cj.Spec.Concurrency.Max; most != nil && len(p.status.Active)+len(*waiting) > 0 &&
-			len(*waiting) >= int(*most) {
+		if most := p.cj.Spec.Concurrency.Max; most != nil && len(*waiting) >= int(*most)+p.starting() {
 			p.skip(at, fmt.Sprintf("%d runs are waiting", len(*waiting)))
 			return
 		}
 	}
 	*waiting = append(*waiting, *stamp(at))
+}
+
+// busy says whether a run was under way when a time came. What a controller that died created since was made up for
+// together with it.
+func (p *planner) busy(at time.Time) bool {
+	return slices.ContainsFunc(p.status.Active, func(one batchv1.ActiveRun) bool {
+		r := p.facts.runs[one.Operation]
+		return !p.unrecorded(r) || r.created.Before(p.startOf(at))
+	})
+}
+
+// starting is how many of the times that wait under the policy Queue have their turn now.
+func (p *planner) starting() int {
+	if len(p.status.Active) > 0 || len(p.status.Waiting) == 0 {
+		return 0
+	}
+	if first := p.turnOf(p.status.Waiting[0].Time); first.waits != "" || first.over != "" {
+		return 0
+	}
+	return 1
 }
 
 // skip notes that a time has no run, and why.
@@ -286,9 +330,7 @@ func (p *planner) dispatch() {
 			left = append(left, at)
 			p.wakeAt(t.until)
 		default:
-			p.begin(creation{name: nameOf(p.cj, at.Time), time: at.Time,
-				key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
-			p.status.LastTime = latest(p.status.LastTime, at.Time)
+			p.beginAt(at.Time)
 		}
 	}
 	p.status.Waiting = left
@@ -307,9 +349,6 @@ type turn struct {
 // turnOf is that of a time.
 func (p *planner) turnOf(at time.Time) turn {
 	var t turn
-	if p.exists(at) {
-		return t
-	}
 	if deadline := p.cj.Spec.StartingDeadline; deadline != nil {
 		t.until = p.startOf(at).Add(deadline.Duration)
 		if p.facts.now.After(t.until) {
@@ -369,6 +408,13 @@ func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit t
 func (p *planner) dayOf(at time.Time) time.Time {
 	year, month, day := at.In(p.schedule.Zone()).Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, p.schedule.Zone())
+}
+
+// beginAt begins the run of a time.
+func (p *planner) beginAt(at time.Time) {
+	p.begin(creation{name: nameOf(p.cj, at), time: at,
+		key: fmt.Sprintf("%s/%s", p.cj.UID, at.UTC().Format(time.RFC3339))})
+	p.status.LastTime = latest(p.status.LastTime, at)
 }
 
 // begin creates a run, unless it exists.

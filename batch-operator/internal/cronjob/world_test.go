@@ -131,10 +131,13 @@ func (w *world) act(v view) time.Time {
 		if _, was := w.created[c.name]; was {
 			w.t.Fatalf("%s: the run of %s is created once more", w.now, c.time)
 		}
-		w.runs[c.name], w.created[c.name] = run{name: c.name}, w.now
+		w.runs[c.name], w.created[c.name] = run{name: c.name, time: c.time, created: w.now}, w.now
 		w.order = append(w.order, c.time)
 	}
 	for _, name := range p.cancel {
+		if w.random != nil && w.dies() {
+			return again
+		}
 		r, exists := w.runs[name]
 		if !exists || !r.ended.IsZero() {
 			continue
@@ -143,6 +146,9 @@ func (w *world) act(v view) time.Time {
 		w.runs[name] = r
 	}
 	for _, name := range p.remove {
+		if w.random != nil && w.dies() {
+			return again
+		}
 		delete(w.runs, name)
 	}
 	if w.dies() || v.version != w.version {
