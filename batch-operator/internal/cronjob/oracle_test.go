@@ -3,6 +3,7 @@
 package cronjob
 
 import (
+	"fmt"
 	"math/rand"
 	"slices"
 	"strings"
@@ -19,16 +20,21 @@ const (
 	// burst is a line with more times an hour than runs of such a length leave room for, on days that clocks are changed
 	// and on others. No run ends within a minute of a time: those of a controller that was killed begin some seconds
 	// later.
-	burst      = "10,50 1-3 * * SUN,WED"
-	burstTakes = 47 * time.Minute
+	burst = "10,50 1-3 * * SUN,WED"
 	// burstWaits is how many of its times may wait.
 	burstWaits = 2
+	// dense has times every two minutes, in a night of each week.
+	dense = "*/2 2,3 * * TUE"
 	// nightly is within the hour that most clocks leave out, and withSeconds as well.
 	nightly     = "30 2 * * *"
 	withSeconds = "20,40 30 2 * * SUN"
 )
 
 var (
+	// lengths of the runs of some lines; those of the others take a minute.
+	lengths = map[string]time.Duration{
+		burst: 47*time.Minute + 13*time.Second, dense: 217 * time.Second, withSeconds: 5 * time.Second,
+	}
 	end          = begin.AddDate(2, 0, 0)
 	concurrency  = []string{"Allow", "Forbid", "Replace", "Queue"}
 	clockChanges = []string{"Shift First", "Shift Last", "Shift Both", "Skip First", "Skip Last", "Skip Both"}
@@ -58,31 +64,40 @@ func inEachZone(t *testing.T, test func(t *testing.T, i int, zone string, clock 
 // history is a world of one line, and the times of its runs as the oracle has them.
 type history struct {
 	*world
-	line, policy, change string
-	times                []time.Time
-	want                 []time.Time
+	line, change string
+	rules        oracle.Rules
+	times        []time.Time
+	want         []time.Time
+	// passed is how many times go by without being counted.
+	passed int
 }
 
-func newHistory(t *testing.T, clock *oracle.Clock, zone, line, policy, change string) *history {
+// newHistory has a line under the policies of some rules, which it fills in.
+func newHistory(t *testing.T, clock *oracle.Clock, zone, line, change string, rules oracle.Rules) *history {
 	t.Helper()
 	gap, overlap, _ := strings.Cut(change, " ")
-	h := &history{line: line, policy: policy, change: change}
+	h := &history{line: line, change: change, rules: rules}
 	h.world = newWorld(t, func(s *batchv1.CronJobSpec) {
 		s.Schedules, s.TimeZone, s.ClockChange = []string{line}, zone, batchv1.ClockChange{Gap: gap, Overlap: overlap}
-		s.Concurrency.Policy = policy
-		if policy == "Queue" {
+		s.Concurrency.Policy, s.MissedRuns.Policy = rules.Concurrency, rules.Missed
+		if rules.Concurrency == "Queue" {
 			most := int32(burstWaits)
 			s.Concurrency.Max = &most
 		}
+		if rules.Missed == "All" {
+			most := int32(rules.Max)
+			s.MissedRuns.Max = &most
+		}
+		if rules.Deadline > 0 {
+			s.StartingDeadline = duration(rules.Deadline)
+		}
 	})
-	if line == burst {
-		h.takes = burstTakes
-	}
-	if line == withSeconds {
-		h.takes = 5 * time.Second
+	if takes := lengths[line]; takes > 0 {
+		h.takes = takes
 	}
 	h.times = slices.DeleteFunc(clock.Line(line).Times(gap, overlap), func(at time.Time) bool { return !at.After(begin) })
-	h.want = oracle.Begun(h.times, policy, burstWaits, h.takes)
+	h.rules.Most, h.rules.Takes = burstWaits, h.takes
+	h.want, _ = h.rules.Runs(h.times, nil)
 	return h
 }
 
@@ -90,13 +105,49 @@ func newHistory(t *testing.T, clock *oracle.Clock, zone, line, policy, change st
 func (h *history) check() {
 	h.t.Helper()
 	if got := h.world.times(); !slices.EqualFunc(got, h.want, time.Time.Equal) {
-		h.t.Errorf("%s under %s and %s: %d runs, want %d of %d times", h.line, h.policy, h.change, len(got), len(h.want),
-			len(h.times))
+		h.t.Errorf("%s under %+v and %s: %d runs, want %d of %d times; %s", h.line, h.rules, h.change, len(got),
+			len(h.want), len(h.times), difference(got, h.want))
 	}
-	if c := h.cj.Status.Counts; c.Started != int64(len(h.want)) || c.Started+c.Skipped != int64(len(h.times)) {
-		h.t.Errorf("%s under %s and %s: the counts are %+v, want %d runs of %d times", h.line, h.policy, h.change, c,
-			len(h.want), len(h.times))
+	if c := h.cj.Status.Counts; c.Started != int64(len(h.want)) ||
+		c.Started+c.Skipped+int64(h.passed) != int64(len(h.times)) {
+		h.t.Errorf("%s under %+v and %s: the counts are %+v, want %d runs of %d times, %d of which passed", h.line, h.rules,
+			h.change, c, len(h.want), len(h.times), h.passed)
 	}
+	h.checkMoments()
+}
+
+// checkMoments checks that no run begins before its time or beyond its deadline, and none beside another one.
+func (h *history) checkMoments() {
+	h.t.Helper()
+	var moments []time.Time
+	for _, of := range h.order {
+		at := h.created[nameOf(h.cj, of)]
+		if since := at.Sub(of); since < 0 || h.rules.Deadline > 0 && since > h.rules.Deadline {
+			h.t.Errorf("%s under %+v and %s: the run of %s began %s later", h.line, h.rules, h.change, of, since)
+		}
+		moments = append(moments, at)
+	}
+	slices.SortFunc(moments, time.Time.Compare)
+	for i := 1; i < len(moments); i++ {
+		alone := h.rules.Concurrency == "Forbid" || h.rules.Concurrency == "Queue"
+		if alone && moments[i].Sub(moments[i-1]) < h.takes {
+			h.t.Errorf("%s under %+v and %s: a run began at %s, beside the one of %s", h.line, h.rules, h.change, moments[i],
+				moments[i-1])
+		}
+	}
+}
+
+// difference tells the first run that there is on one side only.
+func difference(got, want []time.Time) string {
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(want) || i < len(got) && got[i].Before(want[i]):
+			return fmt.Sprintf("the first that is too much is for %s", got[i])
+		case i >= len(got) || got[i].After(want[i]):
+			return fmt.Sprintf("the first that is missing is for %s", want[i])
+		}
+	}
+	return "they are the same"
 }
 
 // A controller that is killed before, between and after its writes has created exactly the runs of an oracle after two
@@ -113,7 +164,7 @@ func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
 				cases = append(cases, [2]string{burst, "Allow"}, [2]string{withSeconds, "Allow"})
 			}
 			for _, c := range cases {
-				h := newHistory(t, clock, zone, c[0], c[1], change)
+				h := newHistory(t, clock, zone, c[0], change, oracle.Rules{Concurrency: c[1]})
 				h.random = rand.New(rand.NewSource(int64(n + 10*i)))
 				h.live(end.Add(-time.Second))
 				h.random = nil
@@ -129,7 +180,8 @@ func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
 func TestLeadersKilledAroundEachTime(t *testing.T) {
 	inEachZone(t, func(t *testing.T, i int, zone string, clock *oracle.Clock) {
 		for _, line := range []string{nightly, burst, withSeconds} {
-			h := newHistory(t, clock, zone, line, concurrency[i%len(concurrency)], clockChanges[i%len(clockChanges)])
+			h := newHistory(t, clock, zone, line, clockChanges[i%len(clockChanges)],
+				oracle.Rules{Concurrency: concurrency[i%len(concurrency)]})
 			for n, at := range h.times {
 				// Bits of killed say when leaders are, and writes after how many.
 				killed, writes := 1+n%7, n/7%2
@@ -157,7 +209,8 @@ func TestAnOldLeaderBesideTheNewOne(t *testing.T) {
 	inEachZone(t, func(t *testing.T, i int, zone string, clock *oracle.Clock) {
 		refused := 0
 		for _, line := range []string{nightly, burst, withSeconds} {
-			h := newHistory(t, clock, zone, line, concurrency[(i+1)%len(concurrency)], clockChanges[i%len(clockChanges)])
+			h := newHistory(t, clock, zone, line, clockChanges[i%len(clockChanges)],
+				oracle.Rules{Concurrency: concurrency[(i+1)%len(concurrency)]})
 			for n, at := range h.times {
 				h.live(at.Add(-time.Second))
 				h.now = at

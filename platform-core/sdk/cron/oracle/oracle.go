@@ -120,28 +120,6 @@ func (l Line) Times(gap, overlap string) []time.Time {
 	return slices.CompactFunc(times, time.Time.Equal)
 }
 
-// Begun are those of some times that have a run, where each run takes so long and a concurrency policy says what
-// becomes of a time that comes meanwhile. At most so many wait under the policy Queue.
-func Begun(times []time.Time, policy string, most int, takes time.Duration) []time.Time {
-	if policy == "Allow" || policy == "Replace" {
-		return times
-	}
-	var begun, waiting []time.Time
-	var end time.Time
-	for _, at := range times {
-		for len(waiting) > 0 && !end.After(at) {
-			begun, waiting, end = append(begun, waiting[0]), waiting[1:], end.Add(takes)
-		}
-		switch {
-		case !end.After(at):
-			begun, end = append(begun, at), at.Add(takes)
-		case policy == "Queue" && len(waiting) < most:
-			waiting = append(waiting, at)
-		}
-	}
-	return append(begun, waiting...)
-}
-
 // values are those of a field that its word has.
 func values(word string, least, most int) map[int]bool {
 	all := map[int]bool{}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronjob
+
+import (
+	"math/rand"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/batch-operator/internal/cron/oracle"
+)
+
+// missed are the policies for times at which nobody was there, with and without a deadline.
+var missed = []oracle.Rules{
+	{Missed: "Skip"}, {Missed: "Latest"}, {Missed: "All", Max: 3},
+	{Missed: "Skip", Deadline: 90 * time.Second}, {Missed: "Latest", Deadline: 7 * time.Minute},
+	{Missed: "All", Max: 4, Deadline: 65 * time.Minute},
+}
+
+// outage is a span without runs.
+type outage struct {
+	from, to time.Time
+	// suspended tells a suspension from an operator that is away.
+	suspended bool
+	// decided says that the leader that is killed at the beginning creates first what is due.
+	decided bool
+	// again is when a leader takes over from the one at the end, which is killed once it has created a run; zero for no
+	// such kill.
+	again time.Time
+}
+
+// outages of a history: they begin and end a second before a time, at it, and a second or some minutes after it.
+func (h *history) outages(random *rand.Rand) []outage {
+	var all []outage
+	spans := []time.Duration{0, 0, 4 * time.Minute, 25 * time.Minute, 2 * time.Hour, 3 * 24 * time.Hour}
+	ends := []time.Duration{-time.Second, 0, time.Second, 2 * time.Second, 4 * time.Minute, 6 * time.Minute}
+	for i := random.Intn(3); i < len(h.times); {
+		o := outage{from: h.times[i].Add(time.Duration(random.Intn(3)-1) * time.Second), suspended: random.Intn(2) == 0,
+			decided: random.Intn(2) == 0}
+		last := h.after(o.from.Add(spans[random.Intn(len(spans))]))
+		if last == len(h.times) {
+			break
+		}
+		o.to = h.times[last].Add(ends[random.Intn(len(ends))])
+		if o.to.Sub(o.from) < 2*time.Second {
+			o.to = o.from.Add(2 * time.Second)
+		}
+		through := o.to
+		if next := h.after(o.to); random.Intn(2) == 0 && next < len(h.times) && h.times[next].Sub(o.to) > time.Minute {
+			o.again = o.to.Add(30 * time.Second)
+			through = o.again
+		}
+		all = append(all, o)
+		i = h.after(through.Add(2*time.Second)) + random.Intn(4)
+	}
+	return all
+}
+
+// after is the first of the times that comes after a moment.
+func (h *history) after(at time.Time) int {
+	return sort.Search(len(h.times), func(i int) bool { return h.times[i].After(at) })
+}
+
+// expect has the oracle say which runs there are with some outages.
+func (h *history) expect(outages []outage) {
+	var absences []oracle.Absence
+	for _, o := range outages {
+		from := o.from
+		if o.decided {
+			from = from.Add(time.Second)
+		}
+		absences = append(absences, oracle.Absence{From: from, To: o.to, Suspended: o.suspended})
+		if !o.again.IsZero() {
+			absences = append(absences, oracle.Absence{From: o.to.Add(time.Second), To: o.again})
+		}
+	}
+	h.want, h.passed = h.rules.Runs(h.times, absences)
+}
+
+// play lives through an outage. Leaders are killed at its beginning and its end, some before their first write.
+func (h *history) play(o outage) {
+	h.t.Helper()
+	h.live(o.from.Add(-time.Second))
+	h.now = o.from
+	if o.decided {
+		h.killedTurn(1)
+	} else {
+		h.look()
+	}
+	if o.suspended {
+		if o.decided {
+			h.now = o.from.Add(time.Second)
+		}
+		runs := len(h.order)
+		h.cj.Spec.Suspend = true
+		h.live(o.to.Add(-time.Second))
+		if n := len(h.order) - runs; n > 0 {
+			h.t.Errorf("%s under %+v: %d runs began from %s to %s, while it was suspended", h.line, h.rules, n, o.from, o.to)
+		}
+		h.cj.Spec.Suspend = false
+	}
+	if h.now = o.to.Add(-time.Second); o.to.Sub(o.from) > 2*time.Second {
+		h.look()
+	}
+	h.now = o.to
+	if !o.again.IsZero() {
+		h.killedTurn(1)
+		h.now = o.again
+	}
+	h.turn()
+	// What was cancelled has ended when somebody looks again.
+	h.now = h.now.Add(time.Second)
+}
+
+// After suspensions and times without an operator there are the runs that the policies name, and none twice, though
+// leaders are killed around the times at which that begins and ends.
+func TestOutagesOfTwoYears(t *testing.T) {
+	inEachZone(t, func(t *testing.T, i int, zone string, clock *oracle.Clock) {
+		for n, rules := range missed {
+			rules.Concurrency = concurrency[(i+n)%len(concurrency)]
+			for k, line := range []string{burst, dense, nightly} {
+				h := newHistory(t, clock, zone, line, clockChanges[(i+n)%len(clockChanges)], rules)
+				h.cj.Spec.History.MaxAge = duration(hour)
+				outages := h.outages(rand.New(rand.NewSource(int64(100*i + 10*n + k))))
+				h.expect(outages)
+				for _, o := range outages {
+					h.play(o)
+				}
+				h.live(end.Add(-time.Second))
+				h.check()
+			}
+		}
+	})
+}
