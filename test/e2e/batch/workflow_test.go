@@ -18,8 +18,8 @@ import (
 func TestWorkflow(t *testing.T) {
 	p := newPlace(framework.NewNamespace(t, "workflow"))
 	for name, part := range map[string]func(*place){
-		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "FailureAndRetry": failureAndRetry,
-		"StopAndSuspend": stopAndSuspend, "Terminated": terminated,
+		"TasksOfEveryType": tasksOfEveryType, "PodsAreAsAsked": podsAreAsAsked, "PlacedAndOwned": placedAndOwned,
+		"FailureAndRetry": failureAndRetry, "StopAndSuspend": stopAndSuspend, "Terminated": terminated,
 		"Rejected": rejected, "ApprovedByTwo": approvedByTwo, "Template": templated, "Broken": brokenThings,
 		"TakeTurns": takeTurns,
 	} {
