@@ -14,6 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/cron/oracle"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/cronjob/runoracle"
 )
 
 const (
@@ -65,7 +66,7 @@ func inEachZone(t *testing.T, test func(t *testing.T, i int, zone string, clock 
 type history struct {
 	*world
 	line, change string
-	rules        oracle.Rules
+	rules        runoracle.Rules
 	times        []time.Time
 	want         []time.Time
 	// passed is how many times go by without being counted.
@@ -73,7 +74,7 @@ type history struct {
 }
 
 // newHistory has a line under the policies of some rules, which it fills in.
-func newHistory(t *testing.T, clock *oracle.Clock, zone, line, change string, rules oracle.Rules) *history {
+func newHistory(t *testing.T, clock *oracle.Clock, zone, line, change string, rules runoracle.Rules) *history {
 	t.Helper()
 	gap, overlap, _ := strings.Cut(change, " ")
 	h := &history{line: line, change: change, rules: rules}
@@ -164,7 +165,7 @@ func TestRunsEqualTheOracleThoughControllersAreKilled(t *testing.T) {
 				cases = append(cases, [2]string{burst, "Allow"}, [2]string{withSeconds, "Allow"})
 			}
 			for _, c := range cases {
-				h := newHistory(t, clock, zone, c[0], change, oracle.Rules{Concurrency: c[1]})
+				h := newHistory(t, clock, zone, c[0], change, runoracle.Rules{Concurrency: c[1]})
 				h.random = rand.New(rand.NewSource(int64(n + 10*i)))
 				h.live(end.Add(-time.Second))
 				h.random = nil
@@ -181,7 +182,7 @@ func TestLeadersKilledAroundEachTime(t *testing.T) {
 	inEachZone(t, func(t *testing.T, i int, zone string, clock *oracle.Clock) {
 		for _, line := range []string{nightly, burst, withSeconds} {
 			h := newHistory(t, clock, zone, line, clockChanges[i%len(clockChanges)],
-				oracle.Rules{Concurrency: concurrency[i%len(concurrency)]})
+				runoracle.Rules{Concurrency: concurrency[i%len(concurrency)]})
 			for n, at := range h.times {
 				// Bits of killed say when leaders are, and writes after how many.
 				killed, writes := 1+n%7, n/7%2
@@ -210,7 +211,7 @@ func TestAnOldLeaderBesideTheNewOne(t *testing.T) {
 		refused := 0
 		for _, line := range []string{nightly, burst, withSeconds} {
 			h := newHistory(t, clock, zone, line, clockChanges[i%len(clockChanges)],
-				oracle.Rules{Concurrency: concurrency[(i+1)%len(concurrency)]})
+				runoracle.Rules{Concurrency: concurrency[(i+1)%len(concurrency)]})
 			for n, at := range h.times {
 				h.live(at.Add(-time.Second))
 				h.now = at

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroinfra/batch-operator/internal/cron/oracle"
+	"github.com/zeroinfra/platform-core/sdk/cron/oracle"
+
+	"github.com/zeroinfra/batch-operator/internal/cronjob/runoracle"
 )
 
 // missed are the policies for times at which nobody was there, with and without a deadline.
-var missed = []oracle.Rules{
+var missed = []runoracle.Rules{
 	{Missed: "Skip"}, {Missed: "Latest"}, {Missed: "All", Max: 3},
 	{Missed: "Skip", Deadline: 90 * time.Second}, {Missed: "Latest", Deadline: 7 * time.Minute},
 	{Missed: "All", Max: 4, Deadline: 65 * time.Minute},
@@ -64,15 +66,15 @@ func (h *history) after(at time.Time) int {
 
 // expect has the oracle say which runs there are with some outages.
 func (h *history) expect(outages []outage) {
-	var absences []oracle.Absence
+	var absences []runoracle.Absence
 	for _, o := range outages {
 		from := o.from
 		if o.decided {
 			from = from.Add(time.Second)
 		}
-		absences = append(absences, oracle.Absence{From: from, To: o.to, Suspended: o.suspended})
+		absences = append(absences, runoracle.Absence{From: from, To: o.to, Suspended: o.suspended})
 		if !o.again.IsZero() {
-			absences = append(absences, oracle.Absence{From: o.to.Add(time.Second), To: o.again})
+			absences = append(absences, runoracle.Absence{From: o.to.Add(time.Second), To: o.again})
 		}
 	}
 	h.want, h.passed = h.rules.Runs(h.times, absences)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle computes the times of cron lines by looking at each minute of the wall clock, and which of them have a
-// run. It shares no code with the packages cron and cronjob, and is for their tests.
+// Package oracle computes the times of cron lines by looking at each minute of the wall clock. It shares no code with
+// package cron, and is for its tests and those of what builds on it.
 package oracle
 
 import (

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oracle
+// Package runoracle says which times of a CronJob have a run. It shares no code with package cronjob, whose tests it is
+// for.
+package runoracle
 
 import (
 	"slices"
