@@ -73,6 +73,12 @@ func IsOutdated(err error) bool {
 	return errors.As(err, &e) && e.Kind == Outdated
 }
 
+// IsLater says whether the agent could not do it yet, and is to be called again.
+func IsLater(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && status.Code(e.Cause) == codes.Aborted
+}
+
 // IsUnknown says whether the agent does not know what the call names. Who knows that the plugin has it repeats the
 // call.
 func IsUnknown(err error) bool {

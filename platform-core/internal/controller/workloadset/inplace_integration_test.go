@@ -81,6 +81,26 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.samePods(before)
 }
 
+// A kubelet brings changed Secrets whenever a pod changes, and else within a minute or two: an agent that waits for some
+// has its pod changed, once for each plan.
+func TestAnAgentThatWaitsForSecretsHasItsPodChanged(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.node.set(func() { h.node.unbrought = true })
+	for _, digest := range []string{"d2", "d3"} {
+		h.render(set, func(c *content) { c.Plan = planOf(digest, digest) })
+		testkit.WaitForReady(h, env.Client, set)
+		h.sameEvents("2 restarts", "1 restarts", "0 restarts")
+		for ordinal, pod := range h.pods() {
+			if got := pod.Annotations[platformv1.AwaitedAnnotation]; got != digest {
+				t.Errorf("pod %s awaits plan %q, want %q", ordinal, got, digest)
+			}
+		}
+	}
+	h.samePods(before)
+}
+
 // What runs came from somewhere: that the same image now comes from elsewhere is for pods that are made, and for one
 // that has none.
 func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +58,8 @@ type node struct {
 	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
+	// unbrought says that a pod has the Secrets of a plan only once it was changed since that plan was there.
+	unbrought bool
 	// outdated is the image of agents that are too old for the plan; empty for none.
 	outdated string
 	// primary is the pod that takes writes.
@@ -373,6 +377,20 @@ func (n *node) called(ctx context.Context, what, pod string) {
 	})
 }
 
+// waits says whether an agent does not have the Secrets of a plan yet.
+func (n *node) waits(pod *corev1.Pod, data []byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.unbrought {
+		return false
+	}
+	var wanted plan.Plan
+	if err := json.Unmarshal(data, &wanted); err != nil {
+		panic(err)
+	}
+	return pod.Annotations[platformv1.AwaitedAnnotation] != wanted.Digest
+}
+
 // manager is the process manager of one pod, as far as WorkloadSets call it.
 type manager struct {
 	agentclient.Process
@@ -413,6 +431,10 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 	m.node.set(func() { outdated = pods.AgentImage(live) == m.node.outdated })
 	if outdated {
 		return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Outdated, Problem: "the agent is too old"}
+	}
+	if m.node.waits(live, data) {
+		return agentreport.Call{}, &agentclient.Error{Problem: "the pod does not have the changed password yet",
+			Cause: status.Error(codes.Aborted, "later")}
 	}
 	r, err := agentreport.Parse(live.Annotations[platformv1.ReportAnnotation])
 	if err != nil {

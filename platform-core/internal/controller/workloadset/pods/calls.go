@@ -4,17 +4,20 @@ package pods
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -22,6 +25,8 @@ import (
 const (
 	// callRetry is how soon a process manager that did not answer is called again.
 	callRetry = 5 * time.Second
+	// secretRetry is how soon one is that waits for Secrets which the kubelet was just asked for.
+	secretRetry = 2 * time.Second
 	// callAttempts is how often a call with a plan is made that fails.
 	callAttempts = 4
 	// firstRetry is the time until the second attempt; it doubles with each: 14 s in all.
@@ -89,7 +94,26 @@ func (r *Reconciler) uncalled(ctx context.Context, set *platformv1.WorkloadSet, 
 	if want := f.wanted[pod.Name]; agentclient.IsOutdated(err) && want != nil && AgentImage(pod) != AgentImage(want) {
 		return r.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Agent = rollout.Replace })
 	}
-	return unanswered(pod, err)
+	if !agentclient.IsLater(err) || pod.Annotations[platformv1.AwaitedAnnotation] == f.Plan.Digest {
+		return unanswered(pod, err)
+	}
+	if err := r.await(ctx, pod, f.Plan.Digest); err != nil {
+		return outcome.Failed(err)
+	}
+	return unanswered(pod, err).Within(secretRetry)
+}
+
+// await has the kubelet look at a pod whose agent may wait for Secrets of a plan: it brings what has changed whenever a
+// pod changes, and else within a minute or two.
+func (r *Reconciler) await(ctx context.Context, pod *corev1.Pod, digest string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{platformv1.AwaitedAnnotation: digest},
+	}})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
+	return client.IgnoreNotFound(err)
 }
 
 func unanswered(pod *corev1.Pod, err error) outcome.Outcome {
