@@ -329,3 +329,35 @@ func TestAnApplicationThatIsNoLongerCompiledStays(t *testing.T) {
 	}
 	testkit.WaitForReady(t, env.Client, none)
 }
+
+// partly is a kind that refuses a number of replicas, and declares the Application all the same.
+type partly struct{ example.Kind }
+
+// Compile implements typed.Kind.
+func (k partly) Compile(s *example.Sample) (*typed.Output, error) {
+	out, err := k.Kind.Compile(s)
+	if err == nil && s.Spec.Replicas > 1 {
+		out.Refused = typed.Refuse("TooMany", "replicas is above 1: take it out")
+	}
+	return out, err
+}
+
+func TestWhatIsRefusedStallsAndTheRestIsApplied(t *testing.T) {
+	serve(t, env.System.Config, typed.Register(partly{}))
+	s := create(t, "partly", example.SampleSpec{Version: "7.0", Replicas: 2})
+	testkit.WaitFor(t, env.Client, applicationOf(s), "is made", nil)
+	testkit.WaitForCondition(t, env.Client, s, platformv1.StalledCondition, metav1.ConditionTrue)
+	if c := conditions.Get(s, platformv1.StalledCondition); c.Reason != "TooMany" ||
+		c.Message != "replicas is above 1: take it out" {
+		t.Errorf("it says %+v", c)
+	}
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Replicas = 1 }); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, s, "is not stalled", func() error {
+		if c := conditions.Get(s, platformv1.StalledCondition); c != nil && c.Status == metav1.ConditionTrue {
+			return fmt.Errorf("Stalled is %+v", c)
+		}
+		return nil
+	})
+}

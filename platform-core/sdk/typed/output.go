@@ -30,6 +30,9 @@ type Output struct {
 	// has, labels and annotations if any, and the spec. One that is no longer compiled is cancelled, and its record
 	// stays.
 	Operations []*platformv1.Operation
+	// Refused says why a part of the spec has no effect, while all of this Output is applied: the object stalls with it.
+	// An error of Compile has nothing applied. See Refuse for a reason of one's own; nil for nothing.
+	Refused error
 }
 
 // compile returns what the object declares, complete but for its owner.

@@ -98,8 +98,8 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return r.refused(ctx, obj, phaseOf(o), o)
 	}
 	objects, err := r.keepObjects(ctx, obj, out.Objects)
-	beside := outcome.Worst(r.leftApplication(ctx, obj, out.Application), r.keepEntities(ctx, obj, out.Entities), objects,
-		r.keepOperations(ctx, obj, out.Operations))
+	beside := outcome.Worst(refusedPart(out), r.leftApplication(ctx, obj, out.Application),
+		r.keepEntities(ctx, obj, out.Entities), objects, r.keepOperations(ctx, obj, out.Operations))
 	switch {
 	case errors.Is(err, errNotSynced):
 		return notSynced()
@@ -129,6 +129,14 @@ func compileError(err error) outcome.Outcome {
 		return outcome.Stalled(refusal.Reason, refusal.Message)
 	}
 	return outcome.Failed(err)
+}
+
+// refusedPart is the outcome of what a kind refuses of the spec, while it compiles the rest.
+func refusedPart(out *Output) outcome.Outcome {
+	if out.Refused == nil {
+		return outcome.Done()
+	}
+	return outcome.Stalled(reasonOf(out.Refused), out.Refused.Error())
 }
 
 // keepApplication applies the Application that an object declares, if any.
