@@ -48,14 +48,12 @@ var inferences = map[string]struct{ name, spec, want string }{
 	"unknown stage":       {"b", `modelRef: {name: chat, stage: Canary}`, "spec.modelRef.stage"},
 	"another runtime":     {"t", `{runtime: onnxruntime, version: "1.21"}`, ""},
 	"no name of a plugin": {"b", `runtime: vLLM`, "spec.runtime"},
-	"gate of another runtime": {"b", `{runtime: onnxruntime, canary: {modelRef: {name: chat, version: v2}, ` +
-		`steps: [{weight: 10, pause: 5m}], gate: {maxTimePerToken: 1s}}}`, "by the counters of the runtime llama-cpp"},
+	"time of tokens of another runtime": {"tokens", `{runtime: vllm, version: "0.9", canary: {modelRef: ` +
+		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxTimePerToken: 1s}}}`, ""},
 	"error rate of another runtime": {"rate", `{runtime: onnxruntime, version: "1.21", canary: {modelRef: ` +
 		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxErrorRate: 5}}}`, ""},
 	"time of requests of another runtime": {"time", `{runtime: onnxruntime, version: "1.21", canary: {modelRef: ` +
 		`{name: chat, version: v2}, steps: [{weight: 10, pause: 5m}], gate: {maxTimePerRequest: 200ms}}}`, ""},
-	"time of requests of llama-cpp": {"b", `canary: {modelRef: {name: chat, version: v2}, steps: [{weight: 10, ` +
-		`pause: 5m}], gate: {maxTimePerRequest: 1s}}`, "does not count how long its requests take"},
 	"requests take too long": {"b", `{runtime: onnxruntime, canary: {modelRef: {name: chat, version: v2}, ` +
 		`steps: [{weight: 10, pause: 5m}], gate: {maxTimePerRequest: 61m}}}`, "from 1us to 1h"},
 	"no autoscaling":          {"f", `{minReplicas: 0, maxReplicas: 0}`, ""},

@@ -66,25 +66,25 @@ type InferenceCanaryGate struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="startTimeout must be from 10s to 24h"
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
-	// maxErrorRate is how many requests may fail, in percent, 0 to 99. What counts is the last minute. The runtime
-	// llama-cpp counts no errors of its clients: there they are requests of the operator, which asks each pod of the
-	// canary every 5s to complete a prompt by 8 tokens within 10s. With other runtimes they are all requests of clients,
-	// by the counters of the pods, and a step goes on only once there was one. A runtime whose plugin names no counters
-	// has the canary rolled back.
+	// maxErrorRate is how many requests may fail, in percent, 0 to 99. What counts is the last minute. They are all
+	// requests, by the counters of the pods that the plugin of the runtime names, and a step goes on only once there was
+	// one. A runtime without these, such as llama-cpp, has a test request: the operator makes it at each pod of the canary
+	// every 5s, and it has to be answered within 10s. With neither the bound is refused.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=99
 	MaxErrorRate *int32 `json:"maxErrorRate,omitempty"`
 	// maxTimePerToken is how long the pods of the canary may take for a token that they generate, on average over all
-	// requests of the last minute, by their own metrics: from 1us to 1m. The runtime is llama-cpp.
+	// requests of the last minute, by the counters that the plugin of the runtime names: from 1us to 1m. A step goes on
+	// only once there was a token. Refused where the plugin names none.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1us') && duration(self) <= duration('1m')",message="maxTimePerToken must be from 1us to 1m"
 	MaxTimePerToken *metav1.Duration `json:"maxTimePerToken,omitempty"`
 	// maxTimePerRequest is how long the pods of the canary may take for a request of a client, on average over those of
-	// the last minute, by their own metrics: from 1us to 1h. A step goes on only once there was one. A runtime whose
-	// plugin names no such metrics has the canary rolled back. The runtime is another one than llama-cpp.
+	// the last minute, by the counters that the plugin of the runtime names: from 1us to 1h. A step goes on only once
+	// there was one. Refused where the plugin names none.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
@@ -105,7 +105,7 @@ const (
 )
 
 // CanaryPhase is where the steps of a canary stand.
-// +kubebuilder:validation:Enum=Starting;Measuring;Complete;RolledBack
+// +kubebuilder:validation:Enum=Starting;Measuring;Complete;RolledBack;Refused
 type CanaryPhase string
 
 // Phases.
@@ -118,10 +118,16 @@ const (
 	CanaryComplete CanaryPhase = "Complete"
 	// CanaryRolledBack: the canary was bad. It gets no requests and has no pods.
 	CanaryRolledBack CanaryPhase = "RolledBack"
+	// CanaryRefused: the plugin of the runtime has nothing by which a bound of the gate is measured. The canary gets no
+	// requests and has no pods, and the steps begin once the gate can be measured.
+	CanaryRefused CanaryPhase = "Refused"
 )
 
 // Ended says whether no further step is taken.
 func (p CanaryPhase) Ended() bool { return p == CanaryComplete || p == CanaryRolledBack }
+
+// Out says whether the canary gets no requests and has no pods.
+func (p CanaryPhase) Out() bool { return p == CanaryRolledBack || p == CanaryRefused }
 
 // InferenceCanaryStatus is how a canary is.
 type InferenceCanaryStatus struct {
@@ -141,7 +147,7 @@ type InferenceCanaryStatus struct {
 	// readyReplicas are those that serve.
 	// +required
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// phase of the steps: Starting, Measuring, Complete or RolledBack; absent without steps.
+	// phase of the steps: Starting, Measuring, Complete, RolledBack or Refused; absent without steps.
 	// +optional
 	Phase CanaryPhase `json:"phase,omitempty"`
 	// step that is taken, from 1 on; absent without steps.
@@ -150,15 +156,15 @@ type InferenceCanaryStatus struct {
 	// since is when the phase of this step began; absent without steps.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// message says why the canary was rolled back, what the step waits for, or why the weight of an HTTPRoute is not in
-	// force.
+	// message says why the canary was rolled back or refused, what the step waits for, or why the weight of an HTTPRoute
+	// is not in force.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Annotations of pods by which the plugin of a runtime names counters of its server, for maxErrorRate and
-// maxTimePerRequest. Each is a list, separated by spaces, of metrics that are added: a name stands for the sum of all
-// its series, and a name with labels, such as requests_total{status="500"}, for that of the series that have these.
+// Annotations of pods by which the plugin of a runtime names counters of its server, for the bounds of a gate. Each is
+// a list, separated by spaces, of metrics that are added: a name stands for the sum of all its series, and a name with
+// labels, such as requests_total{status="500"}, for that of the series that have these.
 const (
 	// RequestsMetricAnnotation names the counters of requests, those that failed included.
 	RequestsMetricAnnotation = "ai.zeroinfra.github.com/requests-metric"
@@ -166,6 +172,19 @@ const (
 	FailedRequestsMetricAnnotation = "ai.zeroinfra.github.com/failed-requests-metric"
 	// RequestSecondsMetricAnnotation names the counters of the seconds that requests took.
 	RequestSecondsMetricAnnotation = "ai.zeroinfra.github.com/request-seconds-metric"
+	// TokensMetricAnnotation names the counters of tokens that were generated.
+	TokensMetricAnnotation = "ai.zeroinfra.github.com/tokens-metric"
+	// TokenSecondsMetricAnnotation names the counters of the seconds that these tokens took.
+	TokenSecondsMetricAnnotation = "ai.zeroinfra.github.com/token-seconds-metric"
+)
+
+// Annotations of pods by which the plugin of a runtime names the request that the operator makes at each pod of a
+// canary while it is measured. Where the server does not count requests that failed, maxErrorRate goes by its answers.
+const (
+	// TestRequestPathAnnotation is the path of the request.
+	TestRequestPathAnnotation = "ai.zeroinfra.github.com/test-request-path"
+	// TestRequestBodyAnnotation is what is posted there, as JSON. Without it the request is a GET.
+	TestRequestBodyAnnotation = "ai.zeroinfra.github.com/test-request-body"
 )
 
 // CanarySet is the set that the pods of a canary are.
@@ -184,7 +203,7 @@ type CanaryProgress struct {
 	Step int32 `json:"step"`
 	// Since is when the phase of this step began.
 	Since metav1.Time `json:"since"`
-	// Message says why the canary was rolled back, or what the step waits for.
+	// Message says why the canary was rolled back or refused, or what the step waits for.
 	Message string `json:"message,omitempty"`
 }
 
@@ -220,7 +239,7 @@ func (i *Inference) CanaryProgress() CanaryProgress {
 func (i *Inference) CanaryWeight() int32 {
 	canary := i.Spec.Canary
 	switch p := i.CanaryProgress(); {
-	case canary == nil, p.Phase == CanaryRolledBack:
+	case canary == nil, p.Phase.Out():
 		return 0
 	case len(canary.Steps) > 0:
 		return canary.Steps[p.Step].Weight

@@ -3,10 +3,8 @@
 package canary
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -28,8 +29,8 @@ import (
 // owner names the controller, and owns what it writes.
 const owner = "canary"
 
-// completionRuntime is the runtime whose servers complete prompts.
-const completionRuntime = "llama-cpp"
+// component of the plugin that the servers are.
+const component = "server"
 
 // Steps is the controller of the steps of canaries, for operator.Options.
 type Steps struct {
@@ -51,6 +52,8 @@ func (s Steps) Setup(mgr ctrl.Manager, settings operator.ControllerSettings) err
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&aiv1.Inference{}).
+		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(progress.InferenceOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(queue.Options(settings.Workers)).
 		Complete(c)
 }
@@ -116,8 +119,9 @@ func runs(i *aiv1.Inference) bool {
 func (c *Controller) observe(ctx context.Context, i *aiv1.Inference) (facts, error) {
 	p := i.CanaryProgress()
 	m := c.recall(client.ObjectKeyFromObject(i), fmt.Sprintf("%s %s/%d", i.UID, p.Of, p.Step))
-	if p.Phase != aiv1.CanaryMeasuring {
-		return facts{now: c.now()}, nil
+	refused, err := c.refused(ctx, i)
+	if err != nil || refused != "" || p.Phase != aiv1.CanaryMeasuring {
+		return facts{now: c.now(), unmeasurable: refused}, err
 	}
 	if now := i.Status.Canary; now != nil && now.ReadyReplicas > 0 {
 		m.unready = time.Time{}
@@ -131,42 +135,31 @@ func (c *Controller) observe(ctx context.Context, i *aiv1.Inference) (facts, err
 			return facts{}, err
 		}
 		m.last = c.now()
-		if f.unmeasurable = unmeasurable(i, pods); len(pods) > 0 && f.unmeasurable == "" {
-			m.measured = m.measured.with(c.ask.round(ctx, pods, completes(i)))
+		if len(pods) > 0 {
+			m.measured = m.measured.with(c.ask.round(ctx, pods, ""))
 		}
 	}
 	f.now, f.measured = c.now(), m.measured
 	return f, nil
 }
 
-// completes says whether the servers of an Inference complete prompts, as those of the runtime llama-cpp do.
-func completes(i *aiv1.Inference) bool {
-	return cmp.Or(i.Spec.Runtime, completionRuntime) == completionRuntime
-}
-
-// unmeasurable says why the gate of a canary cannot be measured; empty where it can.
-func unmeasurable(i *aiv1.Inference, pods []corev1.Pod) string {
-	gate := i.Spec.Canary.Gate
-	if completes(i) || gate == nil {
-		return ""
+// refused says why the plugin cannot measure what the gate has; empty where it can, and as long as it has rendered no
+// pods that would say so.
+func (c *Controller) refused(ctx context.Context, i *aiv1.Inference) (string, error) {
+	set := &platformv1.WorkloadSet{}
+	key := client.ObjectKey{Namespace: i.Namespace, Name: platformv1.WorkloadSetNameFor(
+		platformv1.ApplicationNameFor("Inference", i.Name), component, platformv1.DefaultSet)}
+	switch err := c.client.Get(ctx, key, set); {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("cannot read WorkloadSet %q: %w", key.Name, err)
 	}
-	for _, bound := range []struct {
-		set               bool
-		field, annotation string
-	}{
-		{gate.MaxErrorRate != nil, "maxErrorRate", aiv1.FailedRequestsMetricAnnotation},
-		{gate.MaxTimePerRequest != nil, "maxTimePerRequest", aiv1.RequestSecondsMetricAnnotation},
-	} {
-		if bound.set && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-			return pod.Annotations[aiv1.RequestsMetricAnnotation] == "" || pod.Annotations[bound.annotation] == ""
-		}) {
-			return fmt.Sprintf("%s cannot be measured: the plugin %q names no counters of requests in the annotations %s "+
-				"and %s of its pod template: take %[1]s out, or name a version of the plugin that has them, and delete the "+
-				"annotation %[5]s to have the steps begin anew", bound.field, i.Spec.Runtime, aiv1.RequestsMetricAnnotation,
-				bound.annotation, aiv1.CanaryProgressAnnotation)
-		}
+	annotations, err := annotationsOf(set)
+	if err != nil {
+		return "", err
 	}
-	return ""
+	return unmeasurable(i, new(metersOf(annotations)), set.Spec.Plugin), nil
 }
 
 // pods are those of the canary that have an address and are not about to go.

@@ -3,7 +3,6 @@
 package canary
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -30,7 +29,7 @@ type facts struct {
 	now time.Time
 	// measured is what the pods of the canary showed.
 	measured window
-	// unmeasurable says why the gate cannot be measured; empty where it can.
+	// unmeasurable says why the gate cannot be measured by the plugin; empty where it can.
 	unmeasurable string
 	// unready is since when none of them is ready; zero while one is.
 	unready time.Time
@@ -48,7 +47,10 @@ func decide(i *aiv1.Inference, f facts) decision {
 	switch {
 	case p.Phase.Ended():
 		return decision{progress: p}
-	case p.Phase == "":
+	case f.unmeasurable != "":
+		return refuse(p, f)
+	case p.Phase == "", p.Phase == aiv1.CanaryRefused:
+		p.Step = 0
 		p = turn(p, aiv1.CanaryStarting, f.now)
 	}
 	if p.Phase == aiv1.CanaryStarting {
@@ -69,7 +71,7 @@ func decide(i *aiv1.Inference, f facts) decision {
 // measured says how it goes on with a canary whose weight is in force.
 func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 	gate, step := i.Spec.Canary.Gate, i.Spec.Canary.Steps[p.Step]
-	if why := cmp.Or(f.unmeasurable, f.measured.breaks(gate)); why != "" {
+	if why := f.measured.breaks(gate); why != "" {
 		return rollBack(p, f.now, fmt.Sprintf("step %d: %s", p.Step+1, why))
 	}
 	if !f.unready.IsZero() {
@@ -85,8 +87,8 @@ func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 		return decision{p, sooner(ends, f.now, gate)}
 	case measures(gate) && !f.measured.enough(gate):
 		if len(f.measured) >= leastRounds {
-			p.Message = "the pause is over, and the pods of the canary counted no request in the last minute: the step ends " +
-				"once they have"
+			p.Message = "the pause is over, and the pods of the canary counted no request, or no token of one, in the last " +
+				"minute: the step ends once they have"
 		}
 		return decision{p, sooner(ends, f.now, gate)}
 	case unrouted(i):
@@ -113,6 +115,16 @@ func sooner(at, now time.Time, gate *aiv1.InferenceCanaryGate) time.Time {
 func turn(p aiv1.CanaryProgress, phase aiv1.CanaryPhase, now time.Time) aiv1.CanaryProgress {
 	p.Phase, p.Since, p.Message = phase, metav1.NewTime(now.Truncate(time.Second)), ""
 	return p
+}
+
+// refuse has the canary wait for a gate that can be measured: what is edited, or another version of the plugin, brings
+// another turn.
+func refuse(p aiv1.CanaryProgress, f facts) decision {
+	if p.Phase != aiv1.CanaryRefused || p.Message != f.unmeasurable {
+		p = turn(p, aiv1.CanaryRefused, f.now)
+		p.Message = f.unmeasurable
+	}
+	return decision{progress: p}
 }
 
 // rollBack ends the steps.

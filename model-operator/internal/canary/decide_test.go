@@ -164,10 +164,54 @@ func TestDecideWaitsForARequest(t *testing.T) {
 		p.Message != "step 1: 1 of 2 requests failed, and 0 % may: a: it has counted 1 in the last round" {
 		t.Errorf("after a request that failed: %+v", p)
 	}
-	f.unmeasurable = "maxErrorRate cannot be measured"
-	if p := decide(i, f).progress; p.Phase != aiv1.CanaryRolledBack ||
-		p.Message != "step 1: maxErrorRate cannot be measured" {
-		t.Errorf("without counters: %+v", p)
+}
+
+// A gate that the plugin cannot measure is refused at any step, and the steps begin once it can.
+func TestDecideRefuses(t *testing.T) {
+	refused := facts{now: began.Add(time.Minute), unmeasurable: "it cannot be measured"}
+	for _, phase := range []aiv1.CanaryPhase{"", aiv1.CanaryStarting, aiv1.CanaryMeasuring} {
+		got := decide(at(t, phase, 0), refused)
+		if p := got.progress; p.Phase != aiv1.CanaryRefused || p.Message != refused.unmeasurable || !got.wake.IsZero() {
+			t.Errorf("%q: got %+v", phase, got)
+		}
+	}
+	i := at(t, aiv1.CanaryRefused, 1)
+	first := decide(i, refused).progress
+	text, err := json.Marshal(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Annotations[aiv1.CanaryProgressAnnotation] = string(text)
+	again := refused
+	again.now = again.now.Add(time.Minute)
+	if p := decide(i, again).progress; p.Message != first.Message || !p.Since.Equal(&first.Since) {
+		t.Errorf("it is refused anew: %+v after %+v", p, first)
+	}
+	if p := decide(i, facts{now: again.now}).progress; p.Phase != aiv1.CanaryStarting || p.Step != 0 || p.Message != "" {
+		t.Errorf("once it can be measured: %+v", p)
+	}
+	if p := decide(at(t, aiv1.CanaryComplete, 1), refused).progress; p.Phase != aiv1.CanaryComplete {
+		t.Errorf("after the last step: %+v", p)
+	}
+}
+
+// Where the time of tokens is bounded, a step ends once there was one.
+func TestDecideWaitsForAToken(t *testing.T) {
+	i := showing(at(t, aiv1.CanaryMeasuring, 0), 1, 1, 1, 25)
+	i.Spec.Canary.Gate = &aiv1.InferenceCanaryGate{MaxTimePerToken: &metav1.Duration{Duration: time.Second}}
+	f := facts{now: began.Add(2 * time.Minute)}
+	counted := func(tokens, seconds float64) {
+		f.measured = f.measured.with(map[string]sample{"a": {counted: true, tokens: tokens, seconds: seconds}})
+	}
+	for range leastRounds {
+		counted(8, 1)
+	}
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryMeasuring || !strings.Contains(p.Message, "no token of one") {
+		t.Errorf("without a token: %+v", p)
+	}
+	counted(16, 2)
+	if p := decide(i, f).progress; p.Phase != aiv1.CanaryStarting || p.Step != 1 {
+		t.Errorf("after a token: %+v", p)
 	}
 }
 
@@ -177,7 +221,7 @@ func TestDecideWaitsForARequestThatIsTimed(t *testing.T) {
 	i.Spec.Canary.Gate = &aiv1.InferenceCanaryGate{MaxTimePerRequest: &metav1.Duration{Duration: time.Second}}
 	f := facts{now: began.Add(2 * time.Minute)}
 	counted := func(requests, seconds float64) {
-		f.measured = f.measured.with(map[string]sample{"a": {clients: true, requests: requests, requestSeconds: seconds}})
+		f.measured = f.measured.with(map[string]sample{"a": {timed: true, requests: requests, requestSeconds: seconds}})
 	}
 	for range leastRounds {
 		counted(7, 9)
@@ -208,7 +252,7 @@ func TestWindow(t *testing.T) {
 		return map[string]sample{"a": {clients: true, requests: requests, failed: failed}}
 	}
 	timed := func(requests, seconds float64) map[string]sample {
-		return map[string]sample{"a": {clients: true, requests: requests, requestSeconds: seconds}}
+		return map[string]sample{"a": {timed: true, requests: requests, requestSeconds: seconds}}
 	}
 	for name, c := range map[string]struct {
 		rounds []map[string]sample

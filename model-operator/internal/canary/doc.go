@@ -3,8 +3,9 @@
 // Package canary is the controller of the steps of canaries of Inferences.
 //
 // Duty: it decides which step of spec.canary is taken, and when a canary is rolled back. Inputs: Inferences with their
-// status, the pods of their canaries, completions and metrics of these, the clock. Which metrics count requests, the
-// plugin of a runtime says in annotations of its pods. What it decides is on record as the annotation
+// status, the pods of their canaries, answers and metrics of these, the clock. Which metrics count requests and tokens,
+// and which request is made, the plugin of a runtime says in annotations of its pods: a gate that it has nothing for is
+// refused as soon as there is a WorkloadSet, whose template has them. What it decides is on record as the annotation
 // aiv1.CanaryProgressAnnotation of the Inference, and nothing else is written: the kind Inference compiles to what that
 // says, and tells of it in the status. Field owner: canary. To decide is a pure function.
 //
@@ -22,3 +23,4 @@ package canary
 
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=platform.zeroinfra.github.com,resources=workloadsets,verbs=get;list;watch

@@ -15,32 +15,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
 
 const (
 	// port of the servers.
 	port = 8080
-	// answerTimeout is how long a server may take for a completion, and for its metrics.
+	// answerTimeout is how long a server may take for the test request, and for its metrics.
 	answerTimeout = 10 * time.Second
 	// maxAnswer is as much of an answer as is read.
 	maxAnswer = 1 << 20
-	// completion is what servers are asked for.
-	completion = `{"prompt":"Hello","n_predict":8,"ignore_eos":true}`
-	// Metrics of the servers, which grow.
-	tokensMetric  = "llamacpp:tokens_predicted_total"
-	secondsMetric = "llamacpp:tokens_predicted_seconds_total"
 )
-
-// counters name the metrics of a server that counts its requests.
-type counters struct{ requests, failed, seconds string }
-
-// countersOf are those that the plugin of the runtime names in a pod.
-func countersOf(pod *corev1.Pod) counters {
-	return counters{pod.Annotations[aiv1.RequestsMetricAnnotation], pod.Annotations[aiv1.FailedRequestsMetricAnnotation],
-		pod.Annotations[aiv1.RequestSecondsMetricAnnotation]}
-}
 
 // asker asks servers.
 type asker struct{ client *http.Client }
@@ -50,20 +34,14 @@ func newAsker() *asker {
 	return &asker{&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerTimeout}}
 }
 
-// round asks all pods at the same time. Those of the runtime llama-cpp complete a prompt.
-func (a *asker) round(ctx context.Context, pods []corev1.Pod, completes bool) map[string]sample {
+// round measures all pods at the same time. The key is what clients of the servers show; empty for none.
+func (a *asker) round(ctx context.Context, pods []corev1.Pod, key string) map[string]sample {
 	var lock sync.Mutex
 	var all sync.WaitGroup
 	samples := map[string]sample{}
 	for _, pod := range pods {
 		all.Go(func() {
-			address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port))
-			var s sample
-			if completes {
-				s = a.ask(ctx, address)
-			} else {
-				s = a.read(ctx, address, countersOf(&pod))
-			}
+			s := a.measure(ctx, target{net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)), key}, metersOf(pod.Annotations))
 			lock.Lock()
 			defer lock.Unlock()
 			samples[pod.Name] = s
@@ -73,30 +51,32 @@ func (a *asker) round(ctx context.Context, pods []corev1.Pod, completes bool) ma
 	return samples
 }
 
-// ask has one server complete a prompt, and reads its metrics.
-func (a *asker) ask(ctx context.Context, address string) sample {
+// target is where a server is asked, and the key that it asks for; empty for none.
+type target struct{ address, key string }
+
+// measure makes the test request at one server, and reads its counters. One whose requests are counted has failed one
+// where it does not tell the counters; of another one it is the test request that counts.
+func (a *asker) measure(ctx context.Context, of target, by meters) sample {
 	var s sample
-	if _, err := a.answer(ctx, http.MethodPost, "http://"+address+"/completion", completion); err != nil {
-		s.failure = err.Error()
+	if by.testPath != "" {
+		method := http.MethodPost
+		if by.testBody == "" {
+			method = http.MethodGet
+		}
+		if _, err := a.answer(ctx, of, method, by.testPath, by.testBody); err != nil && !by.countsFailures() {
+			s.failure = err.Error()
+		}
 	}
-	text, err := a.answer(ctx, http.MethodGet, "http://"+address+"/metrics", "")
+	text, err := a.answer(ctx, of, http.MethodGet, "/metrics", "")
 	if err != nil {
+		if by.testPath == "" || by.countsFailures() {
+			s.failure = err.Error()
+		}
 		return s
 	}
-	tokens, hasTokens := metric(text, tokensMetric)
-	seconds, hasSeconds := metric(text, secondsMetric)
-	s.tokens, s.seconds, s.counted = tokens, seconds, hasTokens && hasSeconds
-	return s
-}
-
-// read takes the counters of one server. One that does not tell them has failed a request.
-func (a *asker) read(ctx context.Context, address string, of counters) sample {
-	text, err := a.answer(ctx, http.MethodGet, "http://"+address+"/metrics", "")
-	if err != nil {
-		return sample{failure: err.Error()}
-	}
-	s := sample{clients: true}
-	s.requests, s.failed, s.requestSeconds = sum(text, of.requests), sum(text, of.failed), sum(text, of.seconds)
+	s.requests, s.failed, s.requestSeconds = sum(text, by.requests), sum(text, by.failed), sum(text, by.requestSeconds)
+	s.tokens, s.seconds = sum(text, by.tokens), sum(text, by.tokenSeconds)
+	s.clients, s.timed, s.counted = by.countsFailures(), by.timesRequests(), by.timesTokens()
 	return s
 }
 
@@ -110,12 +90,15 @@ func sum(text, list string) (all float64) {
 	return all
 }
 
-func (a *asker) answer(ctx context.Context, method, url, content string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewBufferString(content))
+func (a *asker) answer(ctx context.Context, of target, method, path, content string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+of.address+path, bytes.NewBufferString(content))
 	if err != nil {
 		return "", err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if of.key != "" {
+		request.Header.Set("Authorization", "Bearer "+of.key)
+	}
 	response, err := a.client.Do(request)
 	if err != nil {
 		return "", err

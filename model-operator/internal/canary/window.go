@@ -16,16 +16,15 @@ const windowRounds = int(time.Minute / interval)
 
 // sample is what one pod of a canary showed.
 type sample struct {
-	// failure says why it did not complete a prompt, or tell its counters; empty where it did.
+	// failure says why it did not answer the test request, or tell its counters; empty where it did.
 	failure string
-	// clients says whether it counts the requests of its clients: requests that it answered since its server was
-	// started, those of them that failed, and the seconds that they took.
-	clients                          bool
+	// requests that it answered since its server was started, those of them that failed, and the seconds that they took.
 	requests, failed, requestSeconds float64
 	// tokens and seconds that it has generated, and taken for them, since its server was started.
 	tokens, seconds float64
-	// counted says whether it told these.
-	counted bool
+	// clients says whether it told the requests that failed, timed whether it told the seconds that requests took, and
+	// counted whether it told tokens.
+	clients, timed, counted bool
 }
 
 // window is what the pods of a canary showed in the last rounds, by their names.
@@ -63,17 +62,20 @@ func (w window) breaks(gate *aiv1.InferenceCanaryGate) string {
 	return ""
 }
 
-// enough says whether so much was measured that a step may end. Where clients are counted there has to be one.
+// enough says whether so much was measured that a step may end. Where requests or tokens are counted there has to be
+// one.
 func (w window) enough(gate *aiv1.InferenceCanaryGate) bool {
 	if len(w) < leastRounds {
 		return false
 	}
 	asked, _, _ := w.failures()
 	_, timed := w.timePerRequest()
-	return (gate.MaxErrorRate == nil || asked > 0) && (gate.MaxTimePerRequest == nil || timed)
+	_, counted := w.timePerToken()
+	return (gate.MaxErrorRate == nil || asked > 0) && (gate.MaxTimePerRequest == nil || timed) &&
+		(gate.MaxTimePerToken == nil || counted)
 }
 
-// failures counts requests, and those that failed: those of the operator, and of clients where the pods count them.
+// failures counts requests, and those that failed: all where the pods count them, else those of the operator.
 // last says why the last of these did. A server that was started anew begins to count anew.
 func (w window) failures() (asked, failed int, last string) {
 	before := map[string]sample{}
@@ -106,7 +108,7 @@ func (w window) timePerToken() (took time.Duration, known bool) {
 // timePerRequest is what the pods took for a request of a client on average.
 func (w window) timePerRequest() (took time.Duration, known bool) {
 	return w.average(func(s sample) (requests, seconds float64, counted bool) {
-		return s.requests, s.requestSeconds, s.clients
+		return s.requests, s.requestSeconds, s.timed
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,22 +55,12 @@ func (s Servers) Setup(mgr ctrl.Manager, settings operator.ControllerSettings) e
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&aiv1.Inference{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(inferenceOf),
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(progress.InferenceOf),
 			builder.WithPredicates(ofComponent(door), reported())).
-		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(inferenceOf),
+		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(progress.InferenceOf),
 			builder.WithPredicates(ofComponent(server), predicate.GenerationChangedPredicate{})).
 		WithOptions(queue.Options(settings.Workers)).
 		Complete(c)
-}
-
-// inferenceOf names the Inference that a pod or a set is of.
-func inferenceOf(_ context.Context, obj client.Object) []reconcile.Request {
-	name, found := strings.CutPrefix(obj.GetLabels()[platformv1.ApplicationLabel],
-		platformv1.ApplicationNameFor("Inference", ""))
-	if !found {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
 // ofComponent lets those of a component pass.

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package progress keeps decisions of controllers on record in annotations of an Inference. Compile follows what is
-// there, and a controller that was started anew goes on with it.
+// there, and a controller that was started anew goes on with it. InferenceOf leads from what they look at to that
+// Inference.
 package progress
 
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -48,4 +53,14 @@ func Record[P any](ctx context.Context, c client.Client, i *aiv1.Inference, at P
 	target.SetGroupVersionKind(aiv1.GroupVersion.WithKind("Inference"))
 	err = c.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(at.Owner))
 	return client.IgnoreNotFound(err)
+}
+
+// InferenceOf names the Inference that a pod or a WorkloadSet is of, for handler.EnqueueRequestsFromMapFunc.
+func InferenceOf(_ context.Context, obj client.Object) []reconcile.Request {
+	name, found := strings.CutPrefix(obj.GetLabels()[platformv1.ApplicationLabel],
+		platformv1.ApplicationNameFor("Inference", ""))
+	if !found {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }

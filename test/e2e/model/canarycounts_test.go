@@ -15,7 +15,8 @@ import (
 )
 
 // TestCanaryByCountedRequests has a good canary of onnxruntime wait for a request of a client and take its steps, and
-// one that does not compute what clients send, and one that is slow, be rolled back, by the counters of its pods.
+// one that does not compute what clients send, and one that is slow, be rolled back, by the counters of its pods. A
+// gate that these have no counters for is refused.
 func TestCanaryByCountedRequests(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
@@ -48,6 +49,18 @@ func TestCanaryByCountedRequests(t *testing.T) {
 	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "RolledBack" },
 		func() { requests(s, i) })
 	expectMessage(s, i, "for a request, and 1µs are allowed")
+
+	// The plugin names no counters of tokens: the canary gets no pods, and begins once the gate can be measured.
+	edit(s, i, map[string]any{"canary": nil})
+	s.WaitForReady(i)
+	edit(s, i, map[string]any{"canary": stepping("v2", map[string]any{"maxErrorRate": nil, "maxTimePerToken": "1s"},
+		step(25, "1h"))})
+	expectCondition(s, i, "Stalled", "InvalidSpec", "maxTimePerToken cannot be measured")
+	expectState(s, i, func(status map[string]any) bool {
+		return status["phase"] == "Refused" && status["replicas"] == int64(0)
+	}, func() {})
+	edit(s, i, map[string]any{"canary": map[string]any{"gate": map[string]any{"maxErrorRate": 5, "maxTimePerToken": nil}}})
+	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "Measuring" }, func() {})
 	s.Delete(i)
 }
 

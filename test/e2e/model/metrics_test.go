@@ -80,20 +80,26 @@ func refusedMetric(s *framework.Namespace) {
 // expectAutoscaled waits until the autoscaler of an Inference says something, with a text in the message.
 func expectAutoscaled(s *framework.Namespace, i *unstructured.Unstructured, reason, text string) {
 	s.Helper()
-	took := s.Eventually(scaledIn, "Autoscaled says "+reason, func() error {
+	expectCondition(s, i, "Autoscaled", reason, text)
+}
+
+// expectCondition waits until a condition of an Inference has a reason, with a text in the message.
+func expectCondition(s *framework.Namespace, i *unstructured.Unstructured, condition, reason, text string) {
+	s.Helper()
+	took := s.Eventually(scaledIn, condition+" says "+reason, func() error {
 		if err := framework.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(i), i); err != nil {
 			return err
 		}
 		said, _, _ := unstructured.NestedSlice(i.Object, "status", "conditions")
 		for _, item := range said {
 			c, _ := item.(map[string]any)
-			if c["type"] == "Autoscaled" && c["reason"] == reason && strings.Contains(fmt.Sprint(c["message"]), text) {
+			if c["type"] == condition && c["reason"] == reason && strings.Contains(fmt.Sprint(c["message"]), text) {
 				return nil
 			}
 		}
 		return fmt.Errorf("its conditions are %v", said)
 	})
-	s.Logf("Autoscaled says %s, after %s", reason, framework.FormatSeconds(took))
+	s.Logf("%s says %s, after %s", condition, reason, framework.FormatSeconds(took))
 }
 
 //go:embed adapter.py

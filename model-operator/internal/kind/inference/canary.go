@@ -76,6 +76,14 @@ func split(i *aiv1.Inference, main *platformv1.ApplicationComponent) (*platformv
 	return &main.Sets[1], nil
 }
 
+// refusedCanary says why there is no canary, where its gate is refused: all else of the spec has its effect.
+func refusedCanary(i *aiv1.Inference) error {
+	if p := i.CanaryProgress(); p.Phase == aiv1.CanaryRefused {
+		return typed.Refuse(platformv1.ReasonInvalidSpec, p.Message)
+	}
+	return nil
+}
+
 // podsOf are the replicas that the spec asks for.
 func podsOf(spec *aiv1.InferenceSpec) int32 {
 	if spec.Replicas == nil {
@@ -89,7 +97,7 @@ func podsOf(spec *aiv1.InferenceSpec) int32 {
 func canaryPods(i *aiv1.Inference) (int32, error) {
 	spec, weight := &i.Spec, i.CanaryWeight()
 	if spec.HTTPRoute != nil {
-		if i.CanaryProgress().Phase == aiv1.CanaryRolledBack {
+		if i.CanaryProgress().Phase.Out() {
 			return 0, nil
 		}
 		// As many as take that part of the requests as well as the others take theirs: one at least.

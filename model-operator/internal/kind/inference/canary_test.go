@@ -4,6 +4,7 @@ package inference
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -161,9 +162,11 @@ func TestCanarySteps(t *testing.T) {
 		"the second":  {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryStarting, 1, 10, 50), []int32{5, 5}},
 		"complete":    {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryComplete, 1, 10, 50), []int32{5, 5}},
 		"rolled back": {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 50), []int32{-1}},
+		"refused":     {inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryRefused, 0, 10, 50), []int32{-1}},
 		"edited":      {edited, []int32{9, 1}},
 		"a route": {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryMeasuring, 1, 10, 100)),
 			[]int32{-1, 2}},
+		"a route refused":     {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryRefused, 0, 10, 100)), []int32{-1}},
 		"a route rolled back": {routedTo(inStep(t, withCanary(2, "4.0", 0), aiv1.CanaryRolledBack, 1, 10, 100)), []int32{-1}},
 	} {
 		if got := podsIn(t, c.i); !reflect.DeepEqual(got, c.want) {
@@ -173,6 +176,26 @@ func TestCanarySteps(t *testing.T) {
 	_, err := compiled(inStep(t, withCanary(10, "4.0", 0), aiv1.CanaryMeasuring, 0, 10, 55), modelNamed("chat"))
 	if want := "spec.canary.steps[1].weight is 55"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// A gate that cannot be measured stalls the Inference, and all else of the spec is applied.
+func TestCompileOfARefusedGate(t *testing.T) {
+	for phase, want := range map[aiv1.CanaryPhase]string{aiv1.CanaryRefused: "said", aiv1.CanaryRolledBack: ""} {
+		i := inStep(t, withCanary(10, "4.0", 0), phase, 0, 10, 50)
+		i.Spec.Parameters = platformv1.Parameters{"threads": "3"}
+		out, err := Kind{}.CompileWith(i, typed.Referents{reference(i): modelNamed("chat"),
+			canaryReference(i): modelNamed("chat")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusal, is := errors.AsType[*typed.Refusal](out.Refused)
+		if is != (want != "") || is && (refusal.Reason != platformv1.ReasonInvalidSpec || refusal.Message != want) {
+			t.Errorf("%s: got %v, want %q", phase, out.Refused, want)
+		}
+		if main := out.Application.Spec.Components[0]; main.Parameters["threads"] != "3" {
+			t.Errorf("%s: the parameters are %v", phase, main.Parameters)
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (Kind) CompileWith(i *aiv1.Inference, referents typed.Referents) (*typed.Ou
 	if ref := spec.APIKeySecretRef; ref != nil {
 		app.Spec.Credentials = append(app.Spec.Credentials, credential("api-key", ref.Name, ref.Key))
 	}
-	out := &typed.Output{Application: app}
+	out := &typed.Output{Application: app, Refused: refusedCanary(i)}
 	route(i, out)
 	return out, nil
 }

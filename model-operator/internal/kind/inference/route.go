@@ -99,7 +99,7 @@ func (Kind) ReportObjects(i *aiv1.Inference, objects []*unstructured.Unstructure
 			unused = notInForce(i, object.GetName(), declared, why)
 		}
 	}
-	if now.Message = progress.Message; !progress.Phase.Ended() {
+	if now.Message = progress.Message; !progress.Phase.Ended() && !progress.Phase.Out() {
 		now.Message = cmp.Or(unused, progress.Message)
 	}
 }

@@ -72,10 +72,10 @@ func TestWeightIsInForceOnceAGatewayHasAcceptedTheRoute(t *testing.T) {
 	}
 }
 
-// Why a canary was rolled back is not replaced by what a Gateway says of the route.
+// Why a canary was rolled back or refused is not replaced by what a Gateway says of the route.
 func TestMessageOfARollBackStays(t *testing.T) {
 	for phase, want := range map[aiv1.CanaryPhase]string{
-		aiv1.CanaryRolledBack: "said", aiv1.CanaryStarting: "not in force",
+		aiv1.CanaryRolledBack: "said", aiv1.CanaryRefused: "said", aiv1.CanaryStarting: "not in force",
 	} {
 		i := routedTo(inStep(t, withCanary(4, "4.0", 0), phase, 1, 10, 50))
 		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute}
