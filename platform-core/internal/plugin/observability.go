@@ -58,6 +58,9 @@ func (l *loader) checkMonitoring(at document.Path, c *schema.Component) {
 	if m.TLS && c.TLS == nil {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS, and this one does not declare tls: take it out")
 	}
+	if m.Credential != "" {
+		l.oneOf(path.With("credential"), m.Credential, "credential of this component", slices.Clone(c.Credentials))
+	}
 	l.checkQueries(at, c)
 	unique(l, path.With("metrics"), m.Metrics, func(p schema.PodMetric) string { return p.Name })
 	if m.Exporter == "" {

@@ -36,6 +36,8 @@ func TestBrokenMonitoring(t *testing.T) {
 			"name its container in monitoring.exporter"),
 		"env twice": c("- name: REDIS_PASSWORD", "- name: REDIS_ADDR", "- name: REDIS_ADDR\n          secret",
 			"names must differ"),
+		"unknown token": c(declared, declared+"      credential: other\n", "credential: other",
+			`names the credential of this component "other"`),
 		"unknown credential": c("- name: REDIS_PASSWORD\n          secret: {credential: default",
 			"- name: REDIS_PASSWORD\n          secret: {credential: other", "credential: other",
 			`names the credential of this component "other"`),

@@ -209,6 +209,9 @@ func (c *context) podMonitor() *unstructured.Unstructured {
 			"serverName": c.headlessDomain(),
 		}
 	}
+	if token := c.metricsToken(); token != nil {
+		endpoint["authorization"] = map[string]any{"type": "Bearer", "credentials": token}
+	}
 	monitor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"selector":            map[string]any{"matchLabels": texts(c.selector(""))},
 		"podMetricsEndpoints": []any{endpoint},
@@ -225,6 +228,16 @@ func (c *context) podMonitor() *unstructured.Unstructured {
 	maps.Copy(labels, c.labels())
 	monitor.SetLabels(labels)
 	return monitor
+}
+
+// metricsToken names the key of a Secret that whoever reads the metrics shows; nil where the instance asks for none.
+func (c *context) metricsToken() map[string]any {
+	for _, credential := range c.spec.Credentials {
+		if credential.Name == c.declared.Monitoring.Credential {
+			return map[string]any{"name": credential.PasswordFrom.Name, "key": credential.PasswordFrom.Key}
+		}
+	}
+	return nil
 }
 
 func texts(labels map[string]string) map[string]any {

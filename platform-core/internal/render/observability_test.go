@@ -3,6 +3,7 @@
 package render
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,24 @@ func TestWhoServesMetrics(t *testing.T) {
 	if endpoint["scheme"] != "https" || ca != "cache-trust" ||
 		!slices.Contains(output.Certificate.Object["spec"].(map[string]any)["dnsNames"].([]any), any(name)) {
 		t.Errorf("the endpoint is %v", endpoint)
+	}
+}
+
+// Whoever reads metrics that are behind a credential is given the Secret that has it, and is given none else.
+func TestMetricsBehindACredential(t *testing.T) {
+	const declared = "      exporter: exporter\n"
+	for added, want := range map[string]any{
+		"": nil, "      credential: default\n": map[string]any{"type": "Bearer",
+			"credentials": map[string]any{"name": "cache-default", "key": "password"}},
+	} {
+		_, output := render(t, redis(t, declared, declared+added), settings, application(watched(nil)))
+		endpoints, _, err := unstructured.NestedSlice(output.PodMonitor.Object, "spec", "podMetricsEndpoints")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := endpoints[0].(map[string]any)["authorization"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: the authorization is %v; want %v", added, got, want)
+		}
 	}
 }
 

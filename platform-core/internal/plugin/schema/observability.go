@@ -21,6 +21,8 @@ type Monitoring struct {
 	Path string `json:"path,omitempty"`
 	// TLS says that the port speaks TLS, with the certificate of the component, where the instance does.
 	TLS bool `json:"tls,omitempty"`
+	// Credential of the component that whoever reads the metrics shows as a bearer token, where the instance has it.
+	Credential string `json:"credential,omitempty"`
 	// Exporter is a container of the pod template that is there only where metrics are wanted.
 	Exporter string `json:"exporter,omitempty"`
 	// Env is added to the exporter's environment. Values may hold placeholders.
