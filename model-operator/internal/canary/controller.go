@@ -3,6 +3,7 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -45,7 +46,8 @@ func (Steps) Object() client.Object { return &aiv1.Inference{} }
 
 // Setup implements operator.Controller.
 func (s Steps) Setup(mgr ctrl.Manager, settings operator.ControllerSettings) error {
-	c := &Controller{client: mgr.GetClient(), ask: newAsker(), now: s.Now, memory: map[client.ObjectKey]*memory{}}
+	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), ask: newAsker(), now: s.Now,
+		memory: map[client.ObjectKey]*memory{}}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -61,6 +63,8 @@ func (s Steps) Setup(mgr ctrl.Manager, settings operator.ControllerSettings) err
 // Controller takes the steps of canaries.
 type Controller struct {
 	client client.Client
+	// live reads Secrets, which the cache does not have.
+	live   client.Reader
 	ask    *asker
 	now    func() time.Time
 	lock   sync.Mutex
@@ -74,6 +78,8 @@ type memory struct {
 	// measured are the last rounds, and last is when the last of them was.
 	measured window
 	last     time.Time
+	// key is what the servers ask for; empty for nothing, and where it is to be read.
+	key string
 	// unready is since when no pod is ready.
 	unready time.Time
 }
@@ -134,13 +140,35 @@ func (c *Controller) observe(ctx context.Context, i *aiv1.Inference) (facts, err
 		if err != nil {
 			return facts{}, err
 		}
+		if err := c.unlock(ctx, i, m); err != nil {
+			return facts{}, err
+		}
 		m.last = c.now()
 		if len(pods) > 0 {
-			m.measured = m.measured.with(c.ask.round(ctx, pods, ""))
+			m.measured = m.measured.with(c.ask.round(ctx, pods, m.key))
 		}
 	}
 	f.now, f.measured = c.now(), m.measured
 	return f, nil
+}
+
+// unlock reads the key that the servers ask for, at first and after a round in which one of them failed: it may have
+// another one.
+func (c *Controller) unlock(ctx context.Context, i *aiv1.Inference, m *memory) error {
+	ref := i.Spec.APIKeySecretRef
+	if ref == nil {
+		m.key = ""
+		return nil
+	}
+	if m.key != "" && !m.measured.failed() {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	if err := c.live.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: ref.Name}, secret); err != nil {
+		return fmt.Errorf("cannot read Secret %q, which has the API key: %w", ref.Name, err)
+	}
+	m.key = string(secret.Data[cmp.Or(ref.Key, "password")])
+	return nil
 }
 
 // refused says why the plugin cannot measure what the gate has; empty where it can, and as long as it has rendered no

@@ -15,6 +15,9 @@
 // Measurements are of the last minute, and are kept in memory: a controller that begins anew measures anew, and the
 // pause goes on.
 //
+// Where an Inference has an API key, the pods are shown it as clients show it: it is read from the Secret that the spec
+// names, and is kept nowhere else. Whoever may name a Secret in an Inference has the pods mount it anyway.
+//
 // # What may be lost
 //
 // The record is written where nobody has changed the Inference since it was read. Without the record, as after kubectl
@@ -23,4 +26,5 @@ package canary
 
 // +kubebuilder:rbac:groups=ai.zeroinfra.github.com,resources=inferences,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=platform.zeroinfra.github.com,resources=workloadsets,verbs=get;list;watch

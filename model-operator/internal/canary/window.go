@@ -36,6 +36,19 @@ func (w window) with(round map[string]sample) window {
 	return w[max(len(w)-windowRounds, 0):]
 }
 
+// failed says whether a pod failed in the last round.
+func (w window) failed() bool {
+	if len(w) == 0 {
+		return false
+	}
+	for _, s := range w[len(w)-1] {
+		if s.failure != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // breaks says which bound of the gate the canary breaks; empty for none, or as long as too little was measured.
 func (w window) breaks(gate *aiv1.InferenceCanaryGate) string {
 	if gate == nil || len(w) < leastRounds {

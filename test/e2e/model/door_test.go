@@ -18,11 +18,12 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestInferenceWithAKey has a server answer those alone who show the key, and take another key.
+// TestInferenceWithAKey has a server answer those alone who show the key, and take another key. The operator shows it
+// as well: a canary is measured behind the key.
 func TestInferenceWithAKey(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
-	digests := library(s, 1)
+	digests := library(s, 1, 2)
 	object(s, "Model", "chat", modelSpec(digests, 1))
 	s.CreateSecret("door", "apiKey", "first-key")
 	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, stage: Production},
@@ -40,6 +41,11 @@ func TestInferenceWithAKey(t *testing.T) {
 	}
 	expectStatus(s, "second-key", http.StatusOK)
 	expectStatus(s, "first-key", http.StatusUnauthorized)
+
+	edit(s, i, map[string]any{"replicas": 2, "canary": stepping("v2",
+		map[string]any{"maxErrorRate": 0, "maxTimePerToken": "1m"}, step(50, "10s"))})
+	expectState(s, i, func(status map[string]any) bool { return status["phase"] == "Complete" }, func() {})
+	s.Delete(i)
 }
 
 // expectStatus waits until a completion with a key is answered with a status.
