@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -19,6 +21,7 @@ import (
 	"github.com/zeroinfra/agents/internal/datasetfile"
 	"github.com/zeroinfra/agents/internal/modelfile"
 	"github.com/zeroinfra/agents/internal/program"
+	"github.com/zeroinfra/platform-core/agentproto/transfer"
 )
 
 // terminationLog is where a container says what became of it: outputs of a step, or why it failed.
@@ -37,6 +40,9 @@ const (
 
 // datasetPause before a file is tried again.
 const datasetPause = 2 * time.Second
+
+// progressTimeout of whoever asks how far it is.
+const progressTimeout = 5 * time.Second
 
 // datasetCommand prepares the version of a dataset in the pod of a step.
 func datasetCommand() *cobra.Command {
@@ -98,6 +104,8 @@ type datasetFetching struct {
 	base, prefix string
 	s3           modelfile.S3
 	fetcher      datasetfile.Fetcher
+	// progress is the address that says how far it is; empty for none.
+	progress string
 }
 
 func datasetFetch() *cobra.Command {
@@ -114,6 +122,7 @@ func (f *datasetFetching) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.fetcher.Folder, "into", "/dataset", "volume that the files are brought to")
 	flags.Int64Var(&f.fetcher.MaxBytes, "max-bytes", 1<<62, "bytes that the volume has room for")
+	flags.StringVar(&f.progress, "progress", "", "address that is asked how far it is, such as :8080; none when empty")
 	flags.StringVar(&f.base, "url", "", "http or https URL that the path of each file is added to")
 	flags.StringVar(&f.s3.Endpoint, "endpoint", "", "URL of a storage that speaks S3")
 	flags.StringVar(&f.s3.Region, "region", "", "region that requests are signed for")
@@ -131,6 +140,7 @@ func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfil
 	web := modelfile.HTTP{URL: f.base, CA: f.s3.CA, Token: os.Getenv(datasetToken),
 		Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}
 	f.fetcher.Log = log
+	defer f.tell(log)()
 	f.fetcher.Source = func(path string) modelfile.Source { return datasetSource(web, f.s3, f.prefix, path) }
 	m, err := f.files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
 		return f.fetcher.Manifest(ctx, file)
@@ -139,6 +149,29 @@ func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfil
 		return datasetfile.Result{}, err
 	}
 	return f.fetcher.Fetch(ctx, m)
+}
+
+// tell answers whoever asks how far it is, until the function that it returns is called. A version is fetched without
+// that as well.
+func (f *datasetFetching) tell(log *slog.Logger) (stop func()) {
+	if f.progress == "" {
+		return func() {}
+	}
+	listener, err := net.Listen("tcp", f.progress)
+	if err != nil {
+		log.Warn("nobody can be told how far it is", "error", err.Error())
+		return func() {}
+	}
+	return f.answer(listener)
+}
+
+// answer has whoever asks at a listener be told how far it is.
+func (f *datasetFetching) answer(listener net.Listener) (stop func()) {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+transfer.Path, &f.fetcher.Tracker)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: progressTimeout, WriteTimeout: progressTimeout}
+	go func() { _ = server.Serve(listener) }()
+	return func() { _ = server.Close() }
 }
 
 // datasetSource is where a file is.

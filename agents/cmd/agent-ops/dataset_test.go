@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/datasetfile"
+	"github.com/zeroinfra/platform-core/agentproto/transfer"
 )
 
 // datasetBucket is a storage with the objects of the bucket data, which takes requests that the account signs for the
@@ -86,6 +89,36 @@ func TestDatasetIsFetchedFromABucket(t *testing.T) {
 	}
 	if digests[0] != digests[1] {
 		t.Errorf("the digests are %q", digests)
+	}
+}
+
+// How far a fetch is can be asked until it has ended; where nobody can ask, the version is fetched all the same.
+func TestDatasetTellsHowFarItIs(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &datasetFetching{progress: listener.Addr().String()}
+	f.tell(slog.New(slog.DiscardHandler))() // The address is taken.
+	stop := f.answer(listener)
+	ask := func(path string) (string, error) {
+		response, err := http.Get("http://" + listener.Addr().String() + path)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = response.Body.Close() }()
+		said, err := io.ReadAll(response.Body)
+		return response.Status + " " + string(said), err
+	}
+	if said, err := ask(transfer.Path); err != nil || !strings.Contains(said, `{"bytes":0,"files":0,"of":0}`) {
+		t.Errorf("it says %q and %v", said, err)
+	}
+	if said, err := ask("/"); err != nil || !strings.HasPrefix(said, "404") {
+		t.Errorf("elsewhere it says %q and %v", said, err)
+	}
+	stop()
+	if said, err := ask(transfer.Path); err == nil {
+		t.Errorf("after its end it says %q", said)
 	}
 }
 

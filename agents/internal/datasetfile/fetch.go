@@ -42,11 +42,13 @@ type Fetcher struct {
 	Pause time.Duration
 	// Log is told how far it is.
 	Log *slog.Logger
+	// Tracker knows how far it is.
+	Tracker Tracker
 }
 
 // Manifest fetches the manifest that a source has.
 func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
-	path, err := f.download(ctx, file, manifestLimit)
+	path, err := f.download(ctx, file, manifestLimit, quiet)
 	if err != nil {
 		return nil, fmt.Errorf("the manifest %s is not to be had: %w", file.Path, err)
 	}
@@ -66,13 +68,17 @@ func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
 // and not fetched again where its digest is right; the part of one that is there is completed.
 func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
 	result := Result{Digest: m.Digest(), Files: int64(len(m))}
+	f.Tracker.begin(m)
 	percent := 0
 	for i, file := range m {
-		size, err := f.file(ctx, file, f.MaxBytes-result.Bytes)
+		size, err := f.file(ctx, file, f.MaxBytes-result.Bytes, func(done, total int64) {
+			f.Tracker.reading(i, result.Bytes, done, total)
+		})
 		if err != nil {
 			return Result{}, fmt.Errorf("file %s: %w", file.Path, err)
 		}
 		result.Bytes += size
+		f.Tracker.has(i, result.Bytes, size)
 		if now := (i + 1) * 100 / len(m); now != percent {
 			percent = now
 			f.Log.Info("files of the dataset are here", "files", i+1, "of", len(m), "bytes", result.Bytes,
@@ -86,14 +92,14 @@ func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
 }
 
 // file brings one, and returns its size.
-func (f *Fetcher) file(ctx context.Context, file File, most int64) (int64, error) {
+func (f *Fetcher) file(ctx context.Context, file File, most int64, progress modelfile.Progress) (int64, error) {
 	target := filepath.Join(f.Folder, filepath.FromSlash(file.Path))
 	want := modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}
 	if modelfile.Verify(ctx, target, want, quiet) != nil {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		path, err := f.download(ctx, file, most)
+		path, err := f.download(ctx, file, most, progress)
 		if err != nil {
 			return 0, err
 		}
@@ -116,7 +122,7 @@ func (f *Fetcher) file(ctx context.Context, file File, most int64) (int64, error
 }
 
 // download fetches a file into the volume's own folder, and tries again while that may help.
-func (f *Fetcher) download(ctx context.Context, file File, most int64) (string, error) {
+func (f *Fetcher) download(ctx context.Context, file File, most int64, progress modelfile.Progress) (string, error) {
 	if file.Size > most {
 		return "", TooLarge{file.Path}
 	}
@@ -127,7 +133,8 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64) (string, 
 	}
 	pause, best := f.Pause, int64(0)
 	for attempt := 1; ; attempt++ {
-		path, err := modelfile.Fetch(ctx, from, folder, want, func(done, _ int64) {
+		path, err := modelfile.Fetch(ctx, from, folder, want, func(done, total int64) {
+			progress(done, total)
 			if done > best {
 				best, attempt, pause = done, 1, f.Pause
 			}
