@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/transfer"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
@@ -21,6 +22,9 @@ const agents = 65532
 
 // binary of the agents in their image.
 const binary = "/agent-ops"
+
+// fetchStep is the step that fetches a version, whose pod says how far it is.
+const fetchStep = "fetch"
 
 // sealStep is the last step of a version that is made from another one; see also aiv1.DatasetFrom.
 const sealStep = "seal"
@@ -156,8 +160,8 @@ func files(v *aiv1.DatasetVersion) []string {
 
 // fetched is the step that fetches a version.
 func fetched(image, claim string, v *aiv1.DatasetVersion, size int64) step {
-	args := append([]string{"fetch", "--into=" + datasetFolder, "--max-bytes=" + strconv.FormatInt(size, 10)},
-		files(v)...)
+	args := append([]string{fetchStep, "--into=" + datasetFolder, "--max-bytes=" + strconv.FormatInt(size, 10),
+		"--progress=:" + strconv.Itoa(transfer.Port)}, files(v)...)
 	var env []variable
 	if from := v.Source.HTTP; from != nil {
 		args = append(args, "--url="+plain(from.URL))
@@ -179,7 +183,7 @@ func fetched(image, claim string, v *aiv1.DatasetVersion, size int64) step {
 		}
 		env = append(env, authority(from.CASecretRef)...)
 	}
-	s := agent("fetch", image, args, mount{Path: datasetFolder, Claim: claim})
+	s := agent(fetchStep, image, args, mount{Path: datasetFolder, Claim: claim})
 	s.Container.Env, s.Container.FSGroup = env, new(int64(agents))
 	return s
 }
@@ -244,6 +248,9 @@ func sizeOf(ds *aiv1.Dataset, v *aiv1.DatasetVersion) int64 {
 	size := cmp.Or(v.Size, &ds.Spec.Storage.Size)
 	return size.Value()
 }
+
+// fetches says whether a version is fetched to its claim.
+func fetches(v *aiv1.DatasetVersion) bool { return v.Source != nil && v.Source.PVC == nil }
 
 // hasOwnClaim says whether a claim is made for a version.
 func hasOwnClaim(v *aiv1.DatasetVersion) bool { return v.Source == nil || v.Source.PVC == nil }

@@ -57,7 +57,7 @@ func (Kind) Judge(obj client.Object, s operator.ControllerSettings) error {
 // Setup implements operator.Controller.
 func (k Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 	c := &Controller{client: mgr.GetClient(), live: mgr.GetAPIReader(), image: s.AgentImage, check: s.CheckTemplate,
-		now: k.Now}
+		now: k.Now, ask: newAsker()}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -94,6 +94,7 @@ type Controller struct {
 	// check says what is wrong with an inline template.
 	check func(text string) error
 	now   func() time.Time
+	ask   *asker
 	frame *frame.Frame[*aiv1.Dataset]
 }
 
@@ -125,7 +126,12 @@ func finish(ds *aiv1.Dataset, o outcome.Outcome) {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return c.frame.Reconcile(ctx, request, &aiv1.Dataset{})
+	ds := &aiv1.Dataset{}
+	result, err := c.frame.Reconcile(ctx, request, ds)
+	if ds.UID == "" || !ds.DeletionTimestamp.IsZero() {
+		c.ask.remember(request.NamespacedName, nil)
+	}
+	return result, err
 }
 
 // work decides on a Dataset, acts, and fills in the status.
@@ -162,8 +168,12 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 			f.operations[op.Name] = op
 		}
 	}
+	var err error
+	if f.progress, err = c.progress(ctx, ds, f.operations); err != nil {
+		return f, err
+	}
 	var list corev1.PersistentVolumeClaimList
-	err := c.client.List(ctx, &list, client.InNamespace(ds.Namespace),
+	err = c.client.List(ctx, &list, client.InNamespace(ds.Namespace),
 		client.MatchingLabels{aiv1.DatasetLabel: ds.Name})
 	if err != nil {
 		return f, fmt.Errorf("cannot list the claims of Dataset %q: %w", ds.Name, err)

@@ -7,7 +7,12 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +25,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/transfer"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -258,4 +264,37 @@ func TestAccountIsLentByWhoMayUseIt(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The status of a version says how much of how much its pod has fetched.
+func TestTheStatusSaysHowFarAFetchIs(t *testing.T) {
+	// An address of its own, so that the port of all such pods is free there.
+	const address = "127.25.0.1"
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(transfer.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"bytes":1073741824,"total":4294967296,"files":0,"of":1}`)
+	}))
+	if err := pods.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pods.Listener = listener
+	pods.Start()
+	t.Cleanup(pods.Close)
+	b := newBench(t)
+	serve(t)
+	ds := b.dataset("digits", `versions: [`+raw+`]`)
+	job := b.job("1.0", "fetch")
+	pod := testkit.PodOfJob(job)
+	// By these the operator knows it.
+	maps.Copy(pod.Labels, job.Spec.Template.Labels)
+	b.create(pod)
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, address
+	pod.Status.PodIPs = []corev1.PodIP{{IP: address}}
+	if err := env.Client.Status().Update(b.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	b.reaches(ds, "1.0", aiv1.DatasetPreparing, "fetch: 1.0 GiB of 4.0 GiB, 25 %")
 }

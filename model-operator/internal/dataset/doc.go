@@ -14,6 +14,12 @@
 // only ever created. Before that the Dataset is read from the API server, so that a cache of before begins no attempt.
 // A controller that dies in between finds the same names.
 //
+// # How far a version is
+//
+// The pod of a fetch has no token, and so tells nobody by itself: it is asked over HTTP, every 10 s while its Operation
+// runs, and what it says is the message of the version. Nothing is decided on it. A pod that cannot be asked holds up
+// nothing: the message is that of the Operation then.
+//
 // # What is never read
 //
 // A claim is in the status only once every file on it had the digest that was asked for. Claims have no owner

@@ -26,6 +26,8 @@ type facts struct {
 	image string
 	// operations by name: those of the status that have not been told the end of. One that does not exist is absent.
 	operations map[string]*platformv1.Operation
+	// progress says how far what they fetch is, by the names of Operations: of those whose pods say it.
+	progress map[string]string
 	// claims of the Dataset by name.
 	claims map[string]*corev1.PersistentVolumeClaim
 	// taken are the names of claims of another Dataset of the name, which was there before.
@@ -256,7 +258,11 @@ func (d *decision) follow(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus)
 		st.Phase, st.Message = aiv1.DatasetFailed, cmp.Or(strings.TrimSuffix(op.Status.Error, "."),
 			fmt.Sprintf("Operation %q was cancelled", op.Name))
 	default:
-		st.Message = cmp.Or(op.Status.Progress, "waiting for the Operation to begin")
+		st.Message = cmp.Or(d.facts.progress[op.Name], op.Status.Progress, "waiting for the Operation to begin")
+		if fetches(v) {
+			// Its pod tells nobody by itself.
+			d.again(d.facts.now.Add(askEvery))
+		}
 		d.add(outcome.Waiting(platformv1.ReasonProgressing,
 			fmt.Sprintf("version %q is being prepared by Operation %q: %s", v.Name, op.Name, st.Message)))
 	}

@@ -116,6 +116,25 @@ func says(t *testing.T, decided plan, kind outcome.Kind, reason, text string) {
 	}
 }
 
+// While a version is fetched its message is what its pod said of how far it is, and the pod is asked again.
+func TestVersionSaysHowFarItsFetchIs(t *testing.T) {
+	p := newPlace(t, web("1.0"))
+	p.turn()
+	op := p.f.operations[p.status("1.0").Operation]
+	op.Status = platformv1.OperationStatus{Phase: platformv1.OperationRunning, Progress: "1/1 fetch"}
+	for said, want := range map[string]string{"": "1/1 fetch", "fetch: 1.0 GiB of 4.0 GiB, 25 %": "1.0 GiB of 4.0 GiB"} {
+		if p.f.progress = nil; said != "" {
+			p.f.progress = map[string]string{op.Name: said}
+		}
+		decided := p.turn()
+		p.want("1.0", aiv1.DatasetPreparing, want)
+		says(t, decided, outcome.KindWaiting, platformv1.ReasonProgressing, want)
+		if !decided.wake.Equal(p.f.now.Add(askEvery)) {
+			t.Errorf("%q: the next look is at %s", said, decided.wake)
+		}
+	}
+}
+
 func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 	p := newPlace(t, web("1.0"))
 	first := p.turn()
