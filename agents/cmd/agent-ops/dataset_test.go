@@ -3,14 +3,12 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,30 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/datasetfile"
+	"github.com/zeroinfra/agents/internal/testbucket"
 	"github.com/zeroinfra/platform-core/agentproto/transfer"
 )
-
-// datasetBucket is a storage with the objects of the bucket data, which takes requests that the account signs for the
-// region alone.
-func datasetBucket(t *testing.T, region string, objects map[string]string) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		object, found := objects[strings.TrimPrefix(r.URL.Path, "/data/")]
-		signed := r.Header.Get("Authorization")
-		switch {
-		case !strings.Contains(signed, "Credential=account/") || !strings.Contains(signed, "/"+region+"/s3/"):
-			w.WriteHeader(http.StatusForbidden)
-		case !found:
-			w.WriteHeader(http.StatusNotFound)
-		default:
-			w.Header().Set("ETag", `"1"`)
-			w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader([]byte(object)))
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
 
 // fetchDataset fetches into a folder by flags.
 func fetchDataset(t *testing.T, folder string, args ...string) (datasetfile.Result, error) {
@@ -62,11 +39,12 @@ func sha256Of(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byt
 func TestDatasetIsFetchedFromABucket(t *testing.T) {
 	const csv, notes = "1,2\n", "text"
 	manifest := sha256Of(csv) + "  train/a.csv\n" + sha256Of(notes) + "  notes.txt\n"
-	endpoint := datasetBucket(t, "eu-west-1", map[string]string{
-		"sets/points/train/a.csv": csv, "sets/points/notes.txt": notes, "sets/points/SHA256SUMS": manifest})
+	endpoint := testbucket.Bucket{Name: "data", Region: "eu-west-1", Objects: map[string][]byte{
+		"sets/points/train/a.csv": []byte(csv), "sets/points/notes.txt": []byte(notes),
+		"sets/points/SHA256SUMS": []byte(manifest)}}.Serve(t)
 	from := []string{"--endpoint=" + endpoint, "--region=eu-west-1", "--bucket=data", "--prefix=sets/points/"}
 	named := []string{"--file=" + sha256Of(csv) + ":4:train/a.csv", "--file=" + sha256Of(notes) + ":0:notes.txt"}
-	t.Setenv(datasetAccessKey, "account")
+	t.Setenv(datasetAccessKey, testbucket.Account)
 	t.Setenv(datasetSecretKey, "key")
 	var digests []string
 	for title, files := range map[string][]string{
@@ -124,21 +102,22 @@ func TestDatasetTellsHowFarItIs(t *testing.T) {
 
 // What a bucket does not have, or not for this account, is said with its name.
 func TestDatasetIsNotFetchedFromABucket(t *testing.T) {
-	endpoint := "--endpoint=" + datasetBucket(t, "us-east-1", map[string]string{"a.csv": "1,2\n"})
+	endpoint := "--endpoint=" + testbucket.Bucket{Name: "data", Region: "us-east-1",
+		Objects: map[string][]byte{"a.csv": []byte("1,2\n")}}.Serve(t)
 	file := "--file=" + sha256Of("1,2\n") + ":0:a.csv"
 	for title, c := range map[string]struct {
 		account string
 		args    []string
 		want    string
 	}{
-		"no such object": {"account", []string{endpoint, "--prefix=old/", file},
+		"no such object": {testbucket.Account, []string{endpoint, "--prefix=old/", file},
 			`object "old/a.csv" of bucket "data"`},
 		"another account":  {"other", []string{endpoint, file}, `object "a.csv" of bucket "data"`},
-		"another digest":   {"account", []string{endpoint, "--file=" + sha256Of("") + ":0:a.csv"}, "SHA-256 digest"},
-		"too large":        {"account", []string{endpoint, "--max-bytes=3", file}, "larger than its claim"},
-		"no source":        {"account", []string{file}, "one of --url and --endpoint"},
-		"two sources":      {"account", []string{endpoint, "--url=http://a", file}, "one of --url and --endpoint"},
-		"no digest at all": {"account", []string{endpoint, "--file=a.csv"}, "a.csv"},
+		"another digest":   {testbucket.Account, []string{endpoint, "--file=" + sha256Of("") + ":0:a.csv"}, "SHA-256 digest"},
+		"too large":        {testbucket.Account, []string{endpoint, "--max-bytes=3", file}, "larger than its claim"},
+		"no source":        {testbucket.Account, []string{file}, "one of --url and --endpoint"},
+		"two sources":      {testbucket.Account, []string{endpoint, "--url=http://a", file}, "one of --url and --endpoint"},
+		"no digest at all": {testbucket.Account, []string{endpoint, "--file=a.csv"}, "a.csv"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Setenv(datasetAccessKey, c.account)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/agents/internal/testbucket"
 )
 
 // content of the file that all tests are about.
@@ -185,27 +187,10 @@ func TestCheckFormat(t *testing.T) {
 	}
 }
 
-// bucket is a storage with one object, which takes requests that are signed by the account alone.
-func bucket(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !strings.Contains(r.Header.Get("Authorization"), "Credential=account/"):
-			w.WriteHeader(http.StatusForbidden)
-		case r.URL.Path != "/models/tiny.gguf":
-			w.WriteHeader(http.StatusNotFound)
-		default:
-			w.Header().Set("ETag", `"1"`)
-			w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
-			ranged(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 func TestFetchFromABucket(t *testing.T) {
-	from := S3{Endpoint: bucket(t), Bucket: "models", Key: "tiny.gguf", AccessKey: "account", SecretKey: "key"}
+	storage := testbucket.Bucket{Name: "models", Objects: map[string][]byte{"tiny.gguf": content}}
+	from := S3{Endpoint: storage.Serve(t), Bucket: storage.Name, Key: "tiny.gguf", AccessKey: testbucket.Account,
+		SecretKey: "key"}
 	folder, want := t.TempDir(), Wanted{SHA256: digestOf(content)}
 	if err := os.WriteFile(filepath.Join(folder, want.SHA256+unfinished), content[:1000], 0o600); err != nil {
 		t.Fatal(err)
