@@ -19,7 +19,9 @@ const (
 	heads      = 4
 	layers     = 2
 	context    = 512
-	alignment  = 32
+	// longContext is that of a model whose answers take long.
+	longContext = 32768
+	alignment   = 32
 	// rank of an adapter.
 	rank = 4
 )
@@ -42,9 +44,14 @@ const (
 )
 
 // Model returns the file. The same seed gives the same file.
-func Model(seed uint64) []byte {
+func Model(seed uint64) []byte { return model(seed, context) }
+
+// LongModel is Model with a context of 32,768 tokens, so that one answer can take many seconds.
+func LongModel(seed uint64) []byte { return model(seed, longContext) }
+
+func model(seed uint64, context int) []byte {
 	w := &writer{}
-	w.metadata()
+	w.metadata(context)
 	w.tensors(rand.New(rand.NewPCG(seed, seed)))
 	return w.file()
 }
@@ -132,7 +139,7 @@ func (w *writer) key(name string, value any) {
 	}
 }
 
-func (w *writer) metadata() {
+func (w *writer) metadata(context int) {
 	w.key("general.architecture", "llama")
 	w.key("general.name", "tiny")
 	for name, number := range map[string]int{"context_length": context, "embedding_length": embedding,
