@@ -114,7 +114,8 @@ const (
 	ClaimUIDAnnotation = "platform.zeroinfra.github.com/claim-uid"
 	DriverAnnotation   = "platform.zeroinfra.github.com/driver"
 	// AwaitedAnnotation says on a VolumeSnapshot since when its claim waits for the snapshot controller to let go of it,
-	// and on a pod which plan its agent waits for Secrets of. A change of it has the controller, or the kubelet, look again.
+	// and on a pod which plan its agent waits for Secrets of. A change of it has that controller, or the kubelet, look
+	// again.
 	AwaitedAnnotation = "platform.zeroinfra.github.com/awaited"
 
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.

@@ -81,8 +81,8 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.samePods(before)
 }
 
-// A kubelet brings changed Secrets whenever a pod changes, and else within a minute or two: an agent that waits for some
-// has its pod changed, once for each plan.
+// A kubelet brings changed Secrets whenever a pod changes, and else within a minute or two: an agent that waits for
+// some has its pod changed, once for each plan.
 func TestAnAgentThatWaitsForSecretsHasItsPodChanged(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
