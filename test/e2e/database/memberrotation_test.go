@@ -91,15 +91,9 @@ func rotates(i *framework.Instance, limit time.Duration) {
 	rotated(i.Namespace, "rotate")
 	i.WaitForReplicas(2)
 	put(number)
-	lost := 0
-	for _, number := range numbers {
-		if got := i.MustDo("GET", fmt.Sprintf("rotated:%d", number)); got != fmt.Sprint(number) {
-			lost++
-		}
-	}
 	gap := framework.LongestGap(times)
-	framework.Verdict{Acknowledged: len(numbers), Lost: lost, Gap: gap, Vacancy: gap}.ExpectWithin(i.T,
-		"password made anew", limit)
+	framework.Verdict{Acknowledged: len(numbers), Lost: i.Lost("rotated", numbers), Gap: gap, Vacancy: gap}.ExpectWithin(
+		i.T, "password made anew", limit)
 	if len(former) != 3 {
 		i.Errorf("there were %d members", len(former))
 	}

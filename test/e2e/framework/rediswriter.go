@@ -116,16 +116,22 @@ func (w *Writer) Stop() {
 // Lost counts the acknowledged writes that cannot be read back.
 func (w *Writer) Lost() int {
 	w.Helper()
+	return w.Instance.Lost(w.Prefix, w.Numbers)
+}
+
+// Lost counts the numbers that keys of this prefix, a colon and the number do not have as their values.
+func (i *Instance) Lost(prefix string, numbers []int) int {
+	i.Helper()
 	lost := 0
-	for start := 0; start < len(w.Numbers); start += ReadBackScript {
-		chunk := w.Numbers[start:min(start+ReadBackScript, len(w.Numbers))]
+	for start := 0; start < len(numbers); start += ReadBackScript {
+		chunk := numbers[start:min(start+ReadBackScript, len(numbers))]
 		arguments := []string{"MGET"}
 		for _, number := range chunk {
-			arguments = append(arguments, fmt.Sprintf("%s:%d", w.Prefix, number))
+			arguments = append(arguments, fmt.Sprintf("%s:%d", prefix, number))
 		}
-		values := strings.Split(w.MustDo(arguments...), "\n")
+		values := strings.Split(i.MustDo(arguments...), "\n")
 		if len(values) != len(chunk) {
-			w.Fatalf("MGET of %d keys gave %d values", len(chunk), len(values))
+			i.Fatalf("MGET of %d keys gave %d values", len(chunk), len(values))
 		}
 		for n, number := range chunk {
 			if values[n] != strconv.Itoa(number) {
