@@ -177,28 +177,10 @@ func computes(ctx context.Context, c *http.Client) error {
 
 // longCompletion is one request, whose answer must have all tokens that were asked for.
 func longCompletion(ctx context.Context, c *http.Client) error {
-	body := fmt.Sprintf(`{"prompt":"hello","max_tokens":%d,"ignore_eos":true}`, longAnswer)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://inference-chat:8080/v1/completions",
-		strings.NewReader(body))
-	if err != nil {
-		return err
+	tokens, err := tokensOf(ctx, c, "http://inference-chat:8080/v1/completions",
+		fmt.Sprintf(`{"prompt":"hello","max_tokens":%d,"ignore_eos":true}`, longAnswer))
+	if err == nil && tokens != longAnswer {
+		err = fmt.Errorf("the answer has %d tokens", tokens)
 	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Usage struct {
-			CompletionTokens int `json:"completion_tokens"`
-		}
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("%s: %w", response.Status, err)
-	}
-	if response.StatusCode != http.StatusOK || answer.Usage.CompletionTokens != longAnswer {
-		return fmt.Errorf("it is %s with %d tokens", response.Status, answer.Usage.CompletionTokens)
-	}
-	return nil
+	return err
 }

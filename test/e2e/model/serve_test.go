@@ -85,31 +85,38 @@ func complete(s *framework.Namespace, service string) {
 
 // completion is one request, whose answer must have counted the tokens that it generated.
 func completion(ctx context.Context, c *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url,
-		strings.NewReader(`{"prompt":"hello","max_tokens":4}`))
+	tokens, err := tokensOf(ctx, c, url, `{"prompt":"hello","max_tokens":4}`)
+	if err == nil && tokens < 1 {
+		err = fmt.Errorf("an answer of %d tokens", tokens)
+	}
+	return err
+}
+
+// tokensOf has the model chat complete a text, and returns how many tokens its answer counts.
+func tokensOf(ctx context.Context, c *http.Client, url, body string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.Do(request)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer response.Body.Close()
 	said, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var answer struct {
-		Object string
-		Model  string
-		Usage  struct {
+		Model string
+		Usage struct {
 			CompletionTokens int `json:"completion_tokens"`
 		}
 	}
 	if err := json.Unmarshal(said, &answer); err != nil || response.StatusCode != http.StatusOK ||
-		answer.Model != "chat" || answer.Usage.CompletionTokens < 1 {
-		return fmt.Errorf("it is answered with %s: %s (%v)", response.Status, said, err)
+		answer.Model != "chat" {
+		return 0, fmt.Errorf("it is answered with %s: %.1000s (%v)", response.Status, said, err)
 	}
-	return nil
+	return answer.Usage.CompletionTokens, nil
 }
