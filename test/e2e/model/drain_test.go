@@ -27,7 +27,7 @@ const (
 	// serverPod is the first of the Inference chat, and serverContainer the one in it that serves.
 	serverPod, serverContainer = "inference-chat-server-main-0", "llama"
 	// longAnswer is how many tokens an answer has that takes longer than a server goes on for its kubelet and clients.
-	longAnswer = 24000
+	longAnswer = 8000
 )
 
 // TestInferenceHealthCheck reads healthCheck and drainTimeout back from the pod, and has another path of it make the
@@ -107,8 +107,8 @@ func TestInferenceDrain(t *testing.T) {
 	libraryOf(s, files)
 	object(s, "Model", "chat", modelSpec(digests, 1))
 	i := object(s, "Inference", "chat", `{version: "0.7", modelRef: {name: chat, version: v1}, drainTimeout: 5m,
-  parameters: {ctx-size: 32768, parallel: 1},
-  resources: {requests: {cpu: 50m, memory: 192Mi}, limits: {memory: 512Mi}}}`)
+  parameters: {ctx-size: 12288, parallel: 1},
+  resources: {requests: {cpu: 50m, memory: 192Mi}, limits: {cpu: 200m, memory: 512Mi}}}`)
 	s.WaitForReady(i)
 	expectDigest(s, i, digests[1])
 
