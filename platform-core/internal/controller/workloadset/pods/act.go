@@ -142,6 +142,18 @@ func (r *Reconciler) SetRole(ctx context.Context, pod *corev1.Pod, role string) 
 	return client.IgnoreNotFound(err)
 }
 
+// annotate writes one annotation of a pod; a pod that is gone needs none.
+func (r *Reconciler) annotate(ctx context.Context, pod *corev1.Pod, key, value string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{key: value},
+	}})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
+	return client.IgnoreNotFound(err)
+}
+
 // AddressOf names a pod for a patch, which fills in no more than its metadata: nobody asks for the rest.
 func AddressOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
@@ -234,14 +246,7 @@ func (r *Reconciler) NoteResources(ctx context.Context, f *Verdict) error {
 			len(resourceChanges(pod, want)) > 0 {
 			continue
 		}
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": pod.UID, "annotations": map[string]string{platformv1.ResourcesAnnotation: names},
-		}})
-		if err != nil {
-			return err
-		}
-		err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
-		if client.IgnoreNotFound(err) != nil {
+		if err := r.annotate(ctx, pod, platformv1.ResourcesAnnotation, names); err != nil {
 			return err
 		}
 	}

@@ -4,20 +4,17 @@ package pods
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
-	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -106,14 +103,7 @@ func (r *Reconciler) uncalled(ctx context.Context, set *platformv1.WorkloadSet, 
 // await has the kubelet look at a pod whose agent may wait for Secrets of a plan: it brings what has changed whenever a
 // pod changes, and else within a minute or two.
 func (r *Reconciler) await(ctx context.Context, pod *corev1.Pod, digest string) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "annotations": map[string]string{platformv1.AwaitedAnnotation: digest},
-	}})
-	if err != nil {
-		return err
-	}
-	err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
-	return client.IgnoreNotFound(err)
+	return r.annotate(ctx, pod, platformv1.AwaitedAnnotation, digest)
 }
 
 func unanswered(pod *corev1.Pod, err error) outcome.Outcome {

@@ -9,11 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -78,14 +76,7 @@ func (r *Reconciler) tellZone(ctx context.Context, pod *corev1.Pod, zone string)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "annotations": map[string]string{platformv1.ZoneAnnotation: string(value)},
-	}})
-	if err != nil {
-		return err
-	}
-	err = r.Client.Patch(ctx, AddressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
-	return client.IgnoreNotFound(err)
+	return r.annotate(ctx, pod, platformv1.ZoneAnnotation, string(value))
 }
 
 // zoneTold is the zone that a pod was told; empty for none.
