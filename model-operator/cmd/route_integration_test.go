@@ -199,8 +199,9 @@ func TestWeightsOfARouteFollowTheSteps(t *testing.T) {
 	i := routedInference(env.Namespace(t))
 	m := &aiv1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: "chat"}}
 	m.Spec.Format = aiv1.FormatGGUF
-	for digit, version := range map[string]aiv1.ModelVersionName{"1": "v1", "2": "v2"} {
-		m.Spec.Versions = append(m.Spec.Versions, aiv1.ModelVersion{Name: version, SHA256: strings.Repeat(digit, 64),
+	for _, digit := range []string{"1", "2"} {
+		m.Spec.Versions = append(m.Spec.Versions, aiv1.ModelVersion{Name: aiv1.ModelVersionName("v" + digit),
+			SHA256: strings.Repeat(digit, 64),
 			Source: aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/" + digit}}})
 	}
 	for _, err := range []error{env.Client.Create(t.Context(), m), env.Client.Create(t.Context(), i)} {

@@ -58,8 +58,9 @@ func modelOf(namespace, name string) *aiv1.Model {
 	m := &aiv1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: aiv1.ModelSpec{
 		Format: aiv1.FormatGGUF, Stages: map[aiv1.ModelStage]aiv1.ModelVersionName{"Production": "1.0"},
 	}}
-	for digit, version := range map[string]aiv1.ModelVersionName{"1": "1.0", "2": "2.0"} {
-		m.Spec.Versions = append(m.Spec.Versions, aiv1.ModelVersion{Name: version, SHA256: strings.Repeat(digit, 64),
+	for _, digit := range []string{"1", "2"} {
+		m.Spec.Versions = append(m.Spec.Versions, aiv1.ModelVersion{Name: aiv1.ModelVersionName(digit + ".0"),
+			SHA256: strings.Repeat(digit, 64),
 			Source: aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/" + digit}}})
 	}
 	return m

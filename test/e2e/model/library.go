@@ -95,9 +95,9 @@ func unmade(s *framework.Namespace, kind, name, spec string) *unstructured.Unstr
 // modelSpec is a Model with a version for each seed, called v<seed>, of which one is in production.
 func modelSpec(digests map[uint64]string, production uint64) string {
 	spec := fmt.Sprintf("format: GGUF\nstages: {Production: v%d}\nversions:\n", production)
-	for seed, digest := range digests {
+	for _, seed := range slices.Sorted(maps.Keys(digests)) {
 		spec += fmt.Sprintf("  - {name: v%d, sha256: \"%s\", source: {http: {url: \"http://%s:8080/m%d.gguf\"}}}\n", seed,
-			digest, libraryPod, seed)
+			digests[seed], libraryPod, seed)
 	}
 	return spec
 }
