@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
@@ -73,6 +74,17 @@ func (o *ObjectStorage) Object() *storagev1.ObjectStorage {
 	obj := &storagev1.ObjectStorage{}
 	o.MustGet(o.Name, obj)
 	return obj
+}
+
+// Update changes the spec as "kubectl patch" does, and does not wait.
+func (o *ObjectStorage) Update(change func(*storagev1.ObjectStorageSpec)) {
+	o.Helper()
+	obj := o.Object()
+	before := obj.DeepCopy()
+	change(&obj.Spec)
+	if err := Cluster.Client.Patch(o.Ctx, obj, client.MergeFrom(before)); err != nil {
+		o.Fatalf("cannot change ObjectStorage %q: %v", o.Name, err)
+	}
 }
 
 // Application is what it compiles to.

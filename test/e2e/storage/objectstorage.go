@@ -12,23 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
 // objectEvery is how often a writer puts an object.
 const objectEvery = 50 * time.Millisecond
-
-// change changes the spec as "kubectl patch" does, and does not wait.
-func change(o *framework.ObjectStorage, change func(*storagev1.ObjectStorageSpec)) {
-	o.Helper()
-	obj := o.Object()
-	before := obj.DeepCopy()
-	change(&obj.Spec)
-	if err := framework.Cluster.Client.Patch(o.Ctx, obj, client.MergeFrom(before)); err != nil {
-		o.Fatalf("cannot change ObjectStorage %q: %v", o.Name, err)
-	}
-}
 
 // goes deletes a pod at once, and waits until there is another one that is ready.
 func goes(o *framework.ObjectStorage, name string) {

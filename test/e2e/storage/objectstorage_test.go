@@ -100,7 +100,7 @@ func TestObjectStorageExternal(t *testing.T) {
 	wantPictures(here, root)
 	here.Retry("the bucket is closed", func() error { return root.SetBucketPolicy(s.Ctx, "pictures", "") })
 	here.Retry("its versions are suspended", func() error { return root.SuspendVersioning(s.Ctx, "pictures") })
-	change(here, func(spec *storagev1.ObjectStorageSpec) {
+	here.Update(func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets = append(spec.Buckets,
 			storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
 	})
@@ -153,7 +153,7 @@ func putsRight(o *framework.ObjectStorage, pod string) {
 	const open = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},` +
 		`"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::pictures/*"]}]}`
 	o.Retry("the bucket is opened", func() error { return root.SetBucketPolicy(o.Ctx, "pictures", open) })
-	change(o, func(spec *storagev1.ObjectStorageSpec) {
+	o.Update(func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets = append(spec.Buckets,
 			storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
 	})
@@ -174,7 +174,7 @@ func putsRight(o *framework.ObjectStorage, pod string) {
 // keepsWhatIsNotEmpty takes both buckets out of the spec: the empty one goes, the other one only when nothing is in it.
 func keepsWhatIsNotEmpty(o *framework.ObjectStorage, root *minio.Client) {
 	o.Helper()
-	change(o, func(spec *storagev1.ObjectStorageSpec) { spec.Buckets = nil })
+	o.Update(func(spec *storagev1.ObjectStorageSpec) { spec.Buckets = nil })
 	o.Eventually(framework.SettleTimeout, "the empty bucket goes, and the other one says why it does not", func() error {
 		if there, err := root.BucketExists(o.Ctx, "music"); err != nil || there {
 			return fmt.Errorf("bucket music is there: %v, %v", there, err)
@@ -239,7 +239,7 @@ func TestObjectStoragePools(t *testing.T) {
 	t.Log("a pool is added")
 	before = o.Application().UIDs()
 	w = startWriter(o, o.Pod("first", 1), "data", "while-a-pool-comes")
-	change(o, func(spec *storagev1.ObjectStorageSpec) {
+	o.Update(func(spec *storagev1.ObjectStorageSpec) {
 		spec.Pools = append(spec.Pools, storagev1.ObjectStoragePool{Name: "second", Servers: 4})
 	})
 	t.Logf("ready with another pool after %s", o.WaitReady())

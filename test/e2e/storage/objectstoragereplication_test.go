@@ -44,7 +44,7 @@ func TestObjectStorageReplication(t *testing.T) {
 
 	t.Log("the target is not there, and the bucket says so and serves")
 	key := platformv1.SecretKeyReference{Name: "replicator"}
-	change(here, func(spec *storagev1.ObjectStorageSpec) {
+	here.Update(func(spec *storagev1.ObjectStorageSpec) {
 		spec.Buckets[0].Replication = []storagev1.ObjectStorageReplication{{
 			Name: "offsite", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}, Bucket: "copy",
 			AccessKey: "replicator", SecretKeyFrom: key, ExistingObjects: true, DeleteMarkers: true,
@@ -60,7 +60,7 @@ func TestObjectStorageReplication(t *testing.T) {
 	})
 	there.WaitReady()
 	wantRefusal(here, `versioning of the bucket "copy"`)
-	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Versioning = "Enabled" })
+	there.Update(func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Versioning = "Enabled" })
 	here.WaitReady()
 	copies := there.RootClient(there.Pod("main", 0))
 	here.Put(root, "pictures", "after", "3")
@@ -73,12 +73,12 @@ func TestObjectStorageReplication(t *testing.T) {
 
 	t.Log("the target goes away, and catches up")
 	server := there.Pod("main", 0)
-	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(false) })
+	there.Update(func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(false) })
 	there.Eventually(framework.ReadyTimeout, "the target is stopped",
 		func() error { return framework.ErrUnlessNotFound(there.Get(server, &corev1.Pod{})) })
 	here.Put(root, "pictures", "away", "4")
 	wantReplicated(here, func(r storagev1.ObjectStorageReplicationStatus) bool { return r.FailedAttempts >= 1 })
-	change(there, func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(true) })
+	there.Update(func(spec *storagev1.ObjectStorageSpec) { spec.Running = new(true) })
 	there.WaitReady()
 	copies = there.RootClient(server)
 	getsCopy(there, copies, "away", "4")
@@ -95,7 +95,7 @@ func TestObjectStorageReplication(t *testing.T) {
 	getsCopy(there, copies, "rotated", "5")
 
 	t.Log("taken out, the rule goes and the copies stay")
-	change(here, func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Replication = nil })
+	here.Update(func(spec *storagev1.ObjectStorageSpec) { spec.Buckets[0].Replication = nil })
 	wantRules(here, root, 0)
 	here.WaitReady()
 	there.WaitForObject(copies, "copy", "before", "1")
@@ -133,7 +133,7 @@ func changesSecret(s *framework.Namespace, name, password string) {
 // looksAgain has the engine compare what is inside with what is asked at once: the bucket gets another quota.
 func looksAgain(o *framework.ObjectStorage) {
 	o.Helper()
-	change(o, func(spec *storagev1.ObjectStorageSpec) {
+	o.Update(func(spec *storagev1.ObjectStorageSpec) {
 		other := map[platformv1.ByteSize]platformv1.ByteSize{"1Gi": "2Gi"}
 		spec.Buckets[0].Quota = cmp.Or(other[spec.Buckets[0].Quota], "1Gi")
 	})
