@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"testing"
 
@@ -37,24 +36,13 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// freeAddress is one of the loopback that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // serve runs the operator until the test ends, and returns when it is ready: it sets the logger of all clients before.
 func serve(t *testing.T) {
 	t.Helper()
-	command, health := operator.Command(options()), freeAddress(t)
+	command, health := operator.Command(options()), testkit.FreeAddress(t)
 	command.SetArgs([]string{
 		"--kubeconfig=" + env.KubeconfigOf(t, env.System), "--namespace=" + system, "--agent-image=agent:test",
-		"--health-probe-bind-address=" + health, "--metrics-bind-address=" + freeAddress(t), "--log-format=console",
+		"--health-probe-bind-address=" + health, "--metrics-bind-address=" + testkit.FreeAddress(t), "--log-format=console",
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

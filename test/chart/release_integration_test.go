@@ -104,7 +104,7 @@ func install(t *testing.T, values ...string) *release {
 
 func installChart(t *testing.T, chart string, values ...string) *release {
 	t.Helper()
-	r := &release{T: t, chart: chart, namespace: env.Namespace(t), webhook: freeAddress(t)}
+	r := &release{T: t, chart: chart, namespace: env.Namespace(t), webhook: testkit.FreeAddress(t)}
 	for _, object := range render(t, chart, r.namespace, values...) {
 		if object.GetKind() == "Deployment" {
 			containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
@@ -182,7 +182,7 @@ func (r *release) start() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.output, r.health = &output{}, freeAddress(r.T)
+	r.output, r.health = &output{}, testkit.FreeAddress(r.T)
 	r.command = exec.Command(path, append(r.arguments,
 		"--kubeconfig="+env.KubeconfigOf(r, r.account), "--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
 		"--webhook-host=localhost", "--webhook-bind-address="+r.webhook)...)
@@ -260,16 +260,6 @@ func portOf(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return port
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // output takes what a process says while the test reads it.

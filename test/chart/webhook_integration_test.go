@@ -414,7 +414,7 @@ func TestWebhookOnEveryReplica(t *testing.T) {
 	namespace := env.Namespace(t)
 	r.judges(namespace)
 	standby := &release{T: t, chart: r.chart, namespace: r.namespace, account: r.account, arguments: r.arguments,
-		webhook: freeAddress(t)}
+		webhook: testkit.FreeAddress(t)}
 	standby.start()
 	configuration := r.configuration()
 	onlyStandby := func() {

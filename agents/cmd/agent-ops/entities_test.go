@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -24,12 +25,7 @@ import (
 // withRedis has the pod's plan declare users, and starts a real Redis that its driver speaks with.
 func (p *pod) withRedis(password string) {
 	p.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := testnet.FreeAddress(p)
 	_, port, _ := net.SplitHostPort(address)
 	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\n", port, p.root, password)
 	if err := os.WriteFile(p.path("redis.conf"), []byte(conf), 0o600); err != nil {

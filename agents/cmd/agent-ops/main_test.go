@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -56,12 +56,7 @@ type pod struct {
 
 func newPod(t *testing.T, actions ...plan.Action) *pod {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pod{T: t, root: t.TempDir(), listen: listener.Addr().String(), ca: testpki.New(t)}
-	listener.Close()
+	p := &pod{T: t, root: t.TempDir(), listen: testnet.FreeAddress(t), ca: testpki.New(t)}
 	for _, dir := range []string{"plan", "config", "run", "tls"} {
 		if err := os.MkdirAll(p.path(dir), 0o750); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -48,12 +48,7 @@ func (p *pod) metrics(client *http.Client, flags ...string) (read func() string,
 	if err != nil {
 		p.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := testnet.FreeAddress(p)
 	var said bytes.Buffer
 	cmd := exec.Command(own, append([]string{"metrics", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"),
 		"--run-dir", p.path("run"), "--secrets-dir", p.path("secrets"),

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 )
 
@@ -24,12 +25,7 @@ func (m *carrier) redisServer(dir string, flags ...string) (ask func(words ...st
 	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
 		m.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		m.Fatal(err)
-	}
-	_, port, _ = net.SplitHostPort(listener.Addr().String())
-	listener.Close()
+	_, port, _ = net.SplitHostPort(testnet.FreeAddress(m))
 	server := exec.Command("redis-server",
 		append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22",
 			"--repl-diskless-sync-delay", "0",

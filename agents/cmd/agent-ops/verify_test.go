@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -123,12 +124,7 @@ func TestVerificationOfRedis(t *testing.T) {
 // redisWithKey starts a server with one key.
 func redisWithKey(t *testing.T, settings []string, auth string) (port string, stop func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ = net.SplitHostPort(listener.Addr().String())
-	listener.Close()
+	_, port, _ = net.SplitHostPort(testnet.FreeAddress(t))
 	server := exec.CommandContext(t.Context(), "redis-server",
 		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", ""}, settings...)...)
 	if err := server.Start(); err != nil {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -58,7 +58,8 @@ type pod struct {
 
 func newPod(t *testing.T) *pod {
 	t.Helper()
-	p := &pod{T: t, root: t.TempDir(), listen: freeAddress(t), ca: testpki.New(t), stdout: &output{}, stderr: &output{}}
+	p := &pod{T: t, root: t.TempDir(), listen: testnet.FreeAddress(t), ca: testpki.New(t), stdout: &output{},
+		stderr: &output{}}
 	for _, dir := range []string{"plan", "config", "run", "secrets/default", "tls", "certs", "account", "data"} {
 		if err := os.MkdirAll(p.path(dir), 0o750); err != nil {
 			t.Fatal(err)
@@ -168,16 +169,6 @@ func ownPath(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // client calls the process manager as an operator.

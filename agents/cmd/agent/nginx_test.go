@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
@@ -41,7 +42,7 @@ func newNginxPod(t *testing.T) *nginxPod {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Fatalf("%v: install Debian's package nginx-light", err)
 	}
-	p := &nginxPod{pod: newPod(t), address: freeAddress(t)}
+	p := &nginxPod{pod: newPod(t), address: testnet.FreeAddress(t)}
 	p.mount(p.plan(1, "1", bodies...))
 	return p
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -111,9 +112,9 @@ func newRedisPod(t *testing.T) *redisPod {
 			t.Fatalf("%v: install Debian's package redis-server", err)
 		}
 	}
-	p := &redisPod{pod: newPod(t), ready: freeAddress(t)}
+	p := &redisPod{pod: newPod(t), ready: testnet.FreeAddress(t)}
 	p.api = newAPI(p.pod)
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(testnet.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +382,7 @@ func TestProbeOfAChangedPlanIsUsed(t *testing.T) {
 
 func TestStatusNeedsItsPod(t *testing.T) {
 	p := newPod(t)
-	argv := append([]string{ownPath(t), "status", "--listen", freeAddress(t)}, p.flags()...)
+	argv := append([]string{ownPath(t), "status", "--listen", testnet.FreeAddress(t)}, p.flags()...)
 	env := []string{"POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}
 	if got := p.start(p.stderr, p.stderr, env, argv).code(); got != 1 || !strings.Contains(p.stderr.String(), "POD_NAME") {
 		t.Errorf("exit code is %s, log:\n%s", strconv.Itoa(got), p.stderr)

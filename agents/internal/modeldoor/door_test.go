@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 // servers are those behind an address, of which there is one or none.
@@ -30,12 +32,7 @@ type servers struct {
 
 func noServers(t *testing.T, handler http.HandlerFunc) *servers {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	s := &servers{t: t, address: listener.Addr().String(), handler: handler}
+	s := &servers{t: t, address: testnet.FreeAddress(t), handler: handler}
 	t.Cleanup(func() {
 		if s.running != nil {
 			_ = s.running.Close()

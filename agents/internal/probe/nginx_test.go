@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/zeroinfra/agents/internal/probe"
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 // nginxConfig is the frame of the plugin with a worker that has few connections.
@@ -50,7 +50,7 @@ http {
 func TestNginxOutOfConnections(t *testing.T) {
 	t.Parallel()
 	p := declared(t, "../../common-operator/plugins/nginx/1.0.0", "nginx")
-	clients, health := free(t), free(t)
+	clients, health := testnet.FreeAddress(t), testnet.FreeAddress(t)
 	p.Command = append([]string{"busybox"}, p.Command...)
 	last := len(p.Command) - 1
 	p.Command[last] = strings.Replace(p.Command[last], "127.0.0.1:8081", health, 1)
@@ -105,12 +105,3 @@ func TestNginxOutOfConnections(t *testing.T) {
 }
 
 // free is an address that nobody listens at.
-func free(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return "127.0.0.1:" + strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}

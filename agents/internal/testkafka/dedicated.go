@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 const (
@@ -34,7 +36,7 @@ type Dedicated struct {
 func NewDedicated(t *testing.T, controllers, brokers int, settings ...string) *Dedicated {
 	t.Helper()
 	d := &Dedicated{Cluster: newCluster(t, settings)}
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(testnet.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func NewDedicated(t *testing.T, controllers, brokers int, settings ...string) *D
 	}
 	for id := 1; id <= brokers; id++ {
 		n := d.node(id)
-		n.Address, n.internal = freeAddress(t), freeAddress(t)
+		n.Address, n.internal = testnet.FreeAddress(t), testnet.FreeAddress(t)
 		d.Nodes = append(d.Nodes, n)
 	}
 	all := d.Nodes

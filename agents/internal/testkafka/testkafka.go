@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 )
 
@@ -100,7 +100,7 @@ func NewInRacks(t *testing.T, racks []string, settings ...string) *Cluster {
 	for i, rack := range racks {
 		n := c.node(i + 1)
 		n.rack = rack
-		n.Address, n.internal, n.Controller = freeAddress(t), freeAddress(t), freeAddress(t)
+		n.Address, n.internal, n.Controller = testnet.FreeAddress(t), testnet.FreeAddress(t), testnet.FreeAddress(t)
 		c.Nodes = append(c.Nodes, n)
 	}
 	c.begin()
@@ -180,16 +180,6 @@ func identifier(t *testing.T) string {
 	}
 	id[0] &= 0x3f
 	return base64.RawURLEncoding.EncodeToString(id[:])
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (c *Cluster) write(path, content string) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 // ZooKeeperLibsVariable names the folder with the jars of Kafka 3.9, in place of bin/kafka-3.9 of the repository.
@@ -62,8 +64,8 @@ type script struct {
 // NewZooKeeper starts a ZooKeeper server, and nothing else yet.
 func NewZooKeeper(t *testing.T) *ZooKeeper {
 	t.Helper()
-	z := &ZooKeeper{T: t, Internal: freeAddress(t), Client: freeAddress(t), Controller: freeAddress(t), dir: t.TempDir(),
-		address: freeAddress(t), running: map[string]*script{}}
+	z := &ZooKeeper{T: t, Internal: testnet.FreeAddress(t), Client: testnet.FreeAddress(t),
+		Controller: testnet.FreeAddress(t), dir: t.TempDir(), address: testnet.FreeAddress(t), running: map[string]*script{}}
 	root := repository(t)
 	z.libs = os.Getenv(ZooKeeperLibsVariable)
 	if z.libs == "" {

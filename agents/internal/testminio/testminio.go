@@ -5,7 +5,6 @@ package testminio
 
 import (
 	"crypto/x509"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 )
 
@@ -42,12 +42,7 @@ type Server struct {
 // New makes a server that knows an authority, and has its certificate from it. It is not started.
 func New(t *testing.T, ca *testpki.Authority) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{T: t, Address: listener.Addr().String(), Roots: x509.NewCertPool(), Dir: t.TempDir()}
-	listener.Close()
+	s := &Server{T: t, Address: testnet.FreeAddress(t), Roots: x509.NewCertPool(), Dir: t.TempDir()}
 	certificate, key := ca.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key,
 		"certs/CAs/ca.crt": ca.PEM()}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver/mysql"
 	"github.com/zeroinfra/agents/internal/driver/mysql/server"
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 // Passwords of the accounts root and app. They have what ends a text in SQL.
@@ -58,7 +59,7 @@ func New(t *testing.T, options ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{T: t, Address: freeAddress(t), Admin: freeAddress(t), Log: filepath.Join(root, "log"),
+	s := &Server{T: t, Address: testnet.FreeAddress(t), Admin: testnet.FreeAddress(t), Log: filepath.Join(root, "log"),
 		Bin: filepath.Join(folder(t), "bin"), options: options}
 	s.Server = &server.Server{Program: filepath.Join(s.Bin, "mysqld"), Config: filepath.Join(root, "my.cnf"),
 		Dir: filepath.Join(root, "data"),
@@ -112,16 +113,6 @@ func repositoryFolder(t *testing.T, variable, name, file, command string) string
 		t.Fatalf("there is no %s in %s: run %s", file, dir, command)
 	}
 	return dir
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // SetPassword mounts another password of a credential.

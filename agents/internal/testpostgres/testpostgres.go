@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zeroinfra/agents/internal/testnet"
 )
 
 const (
@@ -56,12 +58,7 @@ func New(t *testing.T, settings ...string) *Server {
 		}
 	})
 	s := &Server{T: t, root: root, bin: filepath.Dir(bins[len(bins)-1]), Log: filepath.Join(root, "log")}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Address = listener.Addr().String()
-	listener.Close()
+	s.Address = testnet.FreeAddress(t)
 	_, s.port, _ = net.SplitHostPort(s.Address)
 	password := filepath.Join(root, "password")
 	s.own(root)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpki"
 )
 
@@ -63,12 +64,7 @@ func begin(s *Server) *Server {
 	s.Helper()
 	t := s.T
 	s.CA = testpki.New(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Address = listener.Addr().String()
-	listener.Close()
+	s.Address = testnet.FreeAddress(t)
 	certificate, key := s.CA.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	for name, data := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
 		if err := os.WriteFile(filepath.Join(s.root, name), data, 0o600); err != nil {

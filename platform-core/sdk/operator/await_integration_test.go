@@ -26,7 +26,7 @@ func TestAnOperatorWaitsForTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	elsewhere.Config = rest.CopyConfig(elsewhere.Config)
 	elsewhere.Config.Host = "https://" + address
 	p := run(t, namespace, "--kubeconfig="+env.KubeconfigOf(t, &elsewhere))

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -77,8 +76,8 @@ func accountOf(t *testing.T, namespace string) *testkit.Operator {
 func run(t *testing.T, namespace string, arguments ...string) *process {
 	t.Helper()
 	account := accountOf(t, namespace)
-	p := &process{account: account, T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t),
-		ended: make(chan struct{})}
+	p := &process{account: account, T: t, output: &lockedBuffer{}, health: testkit.FreeAddress(t),
+		metric: testkit.FreeAddress(t), ended: make(chan struct{})}
 	p.command = exec.Command(os.Args[0], append([]string{
 		"--kubeconfig=" + env.KubeconfigOf(t, account), "--namespace=" + namespace, "--agent-image=agent:test",
 		"--health-probe-bind-address=" + p.health, "--metrics-bind-address=" + p.metric, "--log-format=console",
@@ -148,19 +147,6 @@ func (p *process) waitReady() {
 		_, err := testkit.Get(ctx, "http://"+p.health+"/readyz")
 		return err
 	})
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // lockedBuffer takes the output of a process while the test reads it.

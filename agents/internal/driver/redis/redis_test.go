@@ -19,6 +19,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/redis"
+	"github.com/zeroinfra/agents/internal/testnet"
 	"github.com/zeroinfra/agents/internal/testpod"
 )
 
@@ -36,12 +37,7 @@ func newServer(t *testing.T) *server {
 			t.Fatalf("%v: install Debian's package redis-server", err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := testnet.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	dir := t.TempDir()
 	s := &server{T: t, conf: filepath.Join(dir, "redis.conf"), port: port,
