@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,9 +109,7 @@ func (r *redisCluster) update(change func(*databasev1.RedisClusterSpec)) {
 
 func (r *redisCluster) pods() []corev1.Pod {
 	r.Helper()
-	pods := (&framework.Application{Namespace: r.Namespace, Name: r.application()}).Pods()
-	// Those of Jobs are of no component.
-	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[platformv1.ComponentLabel] == "" })
+	return (&framework.Application{Namespace: r.Namespace, Name: r.application()}).Pods()
 }
 
 func (r *redisCluster) uids() map[string]types.UID {
@@ -354,3 +351,34 @@ func (r *redisCluster) deletePods(names ...string) {
 
 // way is the local address of a pod's server.
 func (r *redisCluster) way(pod string) string { return r.ways.Address(pod, redisPort) }
+
+// losesShard deletes all pods and volumes of a shard: nothing of it is handed out empty until somebody gives its data
+// up, and somebody else agrees.
+func (r *redisCluster) losesShard(shard string) {
+	r.Helper()
+	ids := r.ids()
+	for _, pod := range r.pods() {
+		if pod.Labels[platformv1.SetLabel] != shard {
+			delete(ids, pod.Name)
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		r.MustGet(platformv1.ClaimNameFor("data", pod.Name), claim)
+		r.Delete(claim)
+		r.deletePods(pod.Name)
+	}
+	var id string
+	r.Eventually(framework.ReadyTimeout, "the status says whose data is gone", func() error {
+		said := framework.Describe(r.object().Status.Conditions)
+		// The replica may have taken over before it was deleted.
+		for _, id = range ids {
+			if strings.Contains(said, "belong to node "+id) {
+				return nil
+			}
+		}
+		return errors.New(said)
+	})
+	r.CreateApproved(framework.NewOperation("abandon", "Abandon", r.reference(), "node", id))
+	r.WaitForOperation("abandon")
+	r.whole(3)
+}

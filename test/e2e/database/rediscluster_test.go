@@ -94,31 +94,6 @@ func TestRedisClusterOverTLS(t *testing.T) {
 	r.losesShard("2")
 }
 
-// losesShard deletes all pods and volumes of a shard: nothing of it is handed out empty until somebody gives its data
-// up, and somebody else agrees.
-func (r *redisCluster) losesShard(shard string) {
-	r.Helper()
-	id := r.ids()[r.primary(shard)]
-	for _, pod := range r.pods() {
-		if pod.Labels[platformv1.SetLabel] == shard {
-			claim := &corev1.PersistentVolumeClaim{}
-			r.MustGet(platformv1.ClaimNameFor("data", pod.Name), claim)
-			r.Delete(claim)
-			r.deletePods(pod.Name)
-		}
-	}
-	r.Eventually(framework.ReadyTimeout, "the status says whose data is gone", func() error {
-		said := framework.Describe(r.object().Status.Conditions)
-		if !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
-			return errors.New(said)
-		}
-		return nil
-	})
-	r.CreateApproved(framework.NewOperation("abandon", "Abandon", r.reference(), "node", id))
-	r.WaitForOperation("abandon")
-	r.whole(3)
-}
-
 // clusterFaults of a round. There is one way to another version, and so one round of it.
 func clusterFaults(round int) []clusterFault {
 	faults := []clusterFault{

@@ -99,12 +99,14 @@ func (a *Application) ProcessStarts() map[string]string {
 	return all
 }
 
-// Pods returns the pods of the Application that are not on their way out, in order of name.
+// Pods returns the pods of the Application that are not on their way out, in order of name. Those of Jobs, which are of
+// no component, are not among them.
 func (a *Application) Pods() []corev1.Pod {
 	a.Helper()
 	var list corev1.PodList
 	if err := Cluster.Client.List(a.Ctx, &list, client.InNamespace(a.Namespace.Name),
-		client.MatchingLabels{platformv1.ApplicationLabel: a.Name}); err != nil {
+		client.MatchingLabels{platformv1.ApplicationLabel: a.Name},
+		client.HasLabels{platformv1.ComponentLabel}); err != nil {
 		a.Fatal(err)
 	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
