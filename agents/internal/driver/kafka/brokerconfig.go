@@ -137,9 +137,14 @@ func (s *session) setConfig(name string, wanted map[string]*string) error {
 	if err != nil {
 		return err
 	}
-	return alterConfigs(broker, &sarama.IncrementalAlterConfigsRequest{Version: 1,
+	return alterConfigs(broker, configRequest(name, wanted))
+}
+
+// configRequest is for dynamic settings of a broker, or of all with an empty name.
+func configRequest(name string, wanted map[string]*string) *sarama.IncrementalAlterConfigsRequest {
+	return &sarama.IncrementalAlterConfigsRequest{Version: 1,
 		Resources: []*sarama.IncrementalAlterConfigsResource{{Type: sarama.BrokerResource, Name: name,
-			ConfigEntries: entriesOf(wanted)}}})
+			ConfigEntries: entriesOf(wanted)}}}
 }
 
 func alterConfigs(broker *sarama.Broker, request *sarama.IncrementalAlterConfigsRequest) error {

@@ -89,6 +89,32 @@ func (s *session) cordon(ids []int32) error {
 	return nil
 }
 
+// cordonable are those of some brokers that can be cordoned. One whose metadata.version is too old for that cannot, and
+// one that does not answer is left as it is.
+func (s *session) cordonable(ids []int32) (able []int32) {
+	if len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, cordonTime)
+	defer cancel()
+	// What it cannot say now is no error.
+	_ = s.way.use(ctx, func(s *session) error {
+		for _, id := range ids {
+			broker, err := s.broker(id)
+			if err != nil {
+				continue
+			}
+			request := configRequest(number(id), map[string]*string{settingCordoned: new(allLogDirs)})
+			request.ValidateOnly = true
+			if alterConfigs(broker, request) == nil {
+				able = append(able, id)
+			}
+		}
+		return nil
+	})
+	return able
+}
+
 // uncordon has a broker get new replicas again.
 func (s *session) uncordon(id int32) error {
 	return s.setConfig(number(id), map[string]*string{settingCordoned: nil})

@@ -98,11 +98,13 @@ const controllerBase = 1000
 // found is what the cluster says.
 type found struct {
 	alive, fenced []int32
-	// cordoned are brokers that get no new replicas; nil where Kafka cannot do that.
-	cordoned   []int32
-	quorum     *quorum
-	partitions []partition
-	// problem is why what leaving brokers hold fits on no other.
+	// cordoned are brokers that get no new replicas; nil where Kafka cannot do that. open are those that leave, still get
+	// some, and can be cordoned.
+	cordoned, open []int32
+	quorum         *quorum
+	partitions     []partition
+	// moves is how many moves of replicas have yet to begin, and problem why what leaving brokers hold fits on no other.
+	moves   int
 	problem error
 }
 
@@ -144,19 +146,41 @@ func (s *session) look(sh shape) (found, error) {
 		}
 	}
 	f.cordoned = s.cordoned(f.alive)
-	if f.partitions, err = s.allPartitions(); err != nil || len(sh.Leaving) == 0 {
+	f.open = s.cordonable(f.toCordon(sh.nodes(sh.Leaving)))
+	if f.partitions, err = s.allPartitions(); err != nil {
 		return f, err
+	}
+	leaving := sh.nodes(sh.Leaving)
+	if len(leaving) == 0 {
+		leaving = sh.gone(f)
+	}
+	if len(leaving) == 0 {
+		return f, nil
 	}
 	places, err := s.places()
 	if err != nil {
 		return f, err
 	}
-	leaving := sh.nodes(sh.Leaving)
 	moves, problem := placement.Plan(places, withoutCanary(f.partitions), placement.Goal{Leaving: leaving})
-	if f.problem = problem; problem == nil {
+	if f.moves, f.problem = len(moves), problem; problem == nil {
 		f.problem = s.lacksRoom(moves, leaving)
 	}
 	return f, nil
+}
+
+// gone are brokers without a pod that are to have replicas all the same: they were given some while they went, where
+// Kafka cannot cordon, or their pods were made no more.
+func (sh shape) gone(f found) (ids []int32) {
+	known := slices.Concat(sh.nodes(slices.Concat(sh.Members...)), sh.nodes(sh.Leaving), f.alive)
+	for _, p := range withoutCanary(f.partitions) {
+		for _, id := range p.Replicas {
+			if sh.isOf(id) && !slices.Contains(known, id) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // next decides on one step: first all that stay are members, then what leaves is emptied, then it votes no more.
@@ -176,6 +200,9 @@ func next(sh shape, f found) memberStep {
 	}
 	if slices.Contains(sh.Roles, roleController) {
 		steps = append(steps, func() memberStep { return leaves(leaving, f.quorum) })
+	}
+	if slices.Contains(sh.Roles, roleBroker) {
+		steps = append(steps, func() memberStep { return replaces(sh, f) })
 	}
 	for _, step := range steps {
 		if s := step(); s.phase != "" {
@@ -267,14 +294,14 @@ func releases(known, leaving []int32, f found) memberStep {
 	return memberStep{}
 }
 
-// drains empties brokers that leave. They get no new replicas meanwhile, where Kafka can do that.
+// drains empties brokers that leave. They get no new replicas meanwhile, nor when they are empty and about to go, where
+// Kafka can do that.
 func drains(sh shape, leaving []int32, f found) memberStep {
-	replicas := 0
-	for _, id := range leaving {
-		held := placement.Held(f.partitions, id)
-		replicas += held.Replicas + held.Arriving
-	}
+	replicas := heldBy(leaving, f)
 	switch {
+	case replicas == 0 && len(f.open) > 0:
+		return work(fmt.Sprintf("brokers %s leave, and get no new replicas", numbers(f.open)),
+			func(s *session) error { return s.cordon(f.open) })
 	case replicas == 0:
 		return memberStep{}
 	// While a partition is moved it has the replicas of before and after.
@@ -284,16 +311,57 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 		return memberStep{phase: membersRefused, reason: fmt.Sprintf("brokers %s hold %d replicas that fit on no other: %v",
 			numbers(leaving), replicas, f.problem)}
 	}
-	to := goal{Leaving: leaving, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
-	return work(fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving),
-		replicas),
+	return work(fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving), replicas),
 		func(s *session) error {
-			if err := s.cordon(f.toCordon(leaving)); err != nil {
+			if err := s.cordon(f.open); err != nil {
 				return err
 			}
-			_, err := s.stepTo(to)
+			_, err := s.stepTo(sh.emptied(leaving))
 			return err
 		})
+}
+
+// heldBy counts the replicas that brokers have and get.
+func heldBy(ids []int32, f found) (replicas int) {
+	for _, id := range ids {
+		held := placement.Held(f.partitions, id)
+		replicas += held.Replicas + held.Arriving
+	}
+	return replicas
+}
+
+// emptied is the goal that brokers hold nothing.
+func (sh shape) emptied(ids []int32) goal {
+	return goal{Leaving: ids, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
+}
+
+// replaces has others hold what brokers that are gone are to have: nobody else would ever copy that. It holds up none
+// that leaves, since what no other has is not there before such a broker comes back.
+func replaces(sh shape, f found) memberStep {
+	gone := sh.gone(f)
+	if len(gone) == 0 || len(sh.Leaving) > 0 {
+		return memberStep{}
+	}
+	leaderless := 0
+	for _, p := range f.partitions {
+		isThere := func(id int32) bool { return slices.Contains(gone, id) }
+		leaderless += one(p.Leader < 0 && slices.ContainsFunc(p.Replicas, isThere))
+	}
+	reason := fmt.Sprintf("brokers %s are gone, and %d of their replicas have yet to be copied to others", numbers(gone),
+		heldBy(gone, f))
+	switch {
+	case f.problem != nil:
+		return waitFor("%s: %v", reason, f.problem)
+	case f.moves > 0:
+		return work(reason, func(s *session) error {
+			_, err := s.stepTo(sh.emptied(gone))
+			return err
+		})
+	case leaderless > 0:
+		return waitFor("%s: %d partitions have no leader that could be copied from: add as many brokers again, or delete "+
+			"the topics", reason, leaderless)
+	}
+	return waitFor("%s", reason)
 }
 
 // forgets unregisters brokers whose pods are gone.

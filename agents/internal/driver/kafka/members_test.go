@@ -5,8 +5,6 @@ package kafka
 import (
 	"errors"
 	"testing"
-
-	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
 )
 
 // member of a quorum, with a directory of one byte.
@@ -19,6 +17,7 @@ func TestNextStepOfMembers(t *testing.T) {
 	three := `{"members":[["k-0","k-1","k-2"]],"leaving":[],` + both + `}`
 	two := `{"members":[["k-0"]],"leaving":["k-1","k-2"],` + both + `}`
 	brokers := `{"members":[["k-0","k-1"]],"leaving":["k-2"],"roles":["broker"]}`
+	left := `{"members":[["k-0","k-1"]],"leaving":[],"roles":["broker"]}`
 	held := []partition{{Topic: "orders", Replicas: []int32{1, 2}, ISR: []int32{1, 2}}}
 	voters := []quorumMember{member(0, 1, 900, 50), member(1, 2, 900, 50), member(2, 3, 900, 50)}
 	all := []int32{0, 1, 2}
@@ -68,9 +67,28 @@ func TestNextStepOfMembers(t *testing.T) {
 		"one that went has the canary": {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{},
 			partitions: canaryPartitions(0, 7)}, membersWorking,
 			"topic __zeroinfra_canary is removed, since brokers leave that hold it"},
-		"one that holds something not": {brokers,
-			found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{},
-				partitions: []placement.Partition{{Topic: "t", Replicas: []int32{7}}}}, membersDone, "all pods are members"},
+		// Nobody else would ever copy what a broker was given while it went.
+		"one that went was given something": {left,
+			found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}, moves: 1,
+				partitions: []partition{{Topic: "t", Replicas: []int32{0, 7}}}}, membersWorking,
+			"brokers 7 are gone, and 1 of their replicas have yet to be copied to others"},
+		"one that went, and that ZooKeeper has forgotten": {left, found{alive: all[:2], quorum: &quorum{}, moves: 1,
+			partitions: []partition{{Topic: "t", Replicas: []int32{0, 7}}}}, membersWorking,
+			"brokers 7 are gone, and 1 of their replicas have yet to be copied to others"},
+		"what one that went was given is copied": {left, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{},
+			partitions: []partition{{Topic: "t", Replicas: []int32{1, 0, 7}, Adding: []int32{1}, Removing: []int32{7}}}},
+			membersWaiting, "brokers 7 are gone, and 1 of their replicas have yet to be copied to others"},
+		"what one that went had alone": {left, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{},
+			partitions: []partition{{Topic: "t", Leader: -1, Replicas: []int32{0, 7}, Adding: []int32{0},
+				Removing: []int32{7}}}}, membersWaiting, "brokers 7 are gone, and 1 of their replicas have yet to be copied " +
+			"to others: 1 partitions have no leader that could be copied from: add as many brokers again, or delete the topics"},
+		"what one that went had holds up none that leaves": {
+			`{"members":[["k-0"]],"leaving":["k-1"],"roles":["broker"]}`, found{alive: all[:2], fenced: []int32{7},
+				quorum: &quorum{}, partitions: []partition{{Topic: "t", Replicas: []int32{0, 7}}}}, membersDone,
+			"all pods are members"},
+		"one that leaves and is empty gets nothing any more": {two, found{alive: all, cordoned: []int32{},
+			open: []int32{1, 2}, quorum: &quorum{voters: voters}}, membersWorking,
+			"brokers 1 2 leave, and get no new replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sh, err := shapeOf(tc.shape)

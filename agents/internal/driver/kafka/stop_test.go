@@ -84,12 +84,16 @@ func TestABrokerThatLeavesGetsNoReplica(t *testing.T) {
 	s.until("the broker is empty", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
 		shape)
 	testCordoned(s)
+	s.until("it leaves again", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep, shape)
 	if err := s.awaitRestart("3", callTime); err != nil {
 		s.Error(err)
 	}
 	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
 		s.Errorf("the broker that leaves holds %v", held)
 	}
+	s.until("it stays", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
+		`{"members":[["k-1","k-2","k-3"]],"leaving":[],"roles":["broker"]}`)
+	testGone(s)
 }
 
 // testCordoned: a broker that leaves gets no new replicas, and does once it stays.
@@ -113,6 +117,32 @@ func testCordoned(s *server) {
 	s.until("it stays", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep, shape)
 	if got := cordoned(); got != "" {
 		s.Errorf("of the broker that stays are cordoned: %q", got)
+	}
+	// It holds nothing, and could be given something until its pod is gone.
+	s.until("it leaves at once", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
+		`{"members":[["k-1","k-2"]],"leaving":["k-3"],"roles":["broker"]}`)
+	if got := cordoned(); got != "*" {
+		s.Errorf("of the broker that leaves and is empty are cordoned: %q", got)
+	}
+	s.until("it stays again", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep, shape)
+}
+
+// testGone: what a broker that is gone was given is copied to others, and the broker forgotten then.
+func testGone(s *server) {
+	s.must(kafka.KindTopic, topicOf("given", driver.Create, "partitions", "6", "replication-factor", "2"))
+	if held := s.query("holds", "3")[0]; held["replicas"] == "0" {
+		s.Fatal("the broker that goes has been given nothing")
+	}
+	s.Nodes[2].Kill()
+	s.until("the broker is gone", func(row map[string]string) bool { return row["alive"] == "2" }, "cluster")
+	const shape = `{"members":[["k-1","k-2"]],"leaving":[],"roles":["broker"]}`
+	s.until("the broker is replaced", func(row map[string]string) bool { return row["phase"] == "Done" },
+		kafka.MembersStep, shape)
+	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
+		s.Errorf("the broker that is gone is to have %v", held)
+	}
+	if told := s.query("cluster")[0]; told["brokers"] != "2" {
+		s.Errorf("with a broker that is to be forgotten the cluster is %v", told)
 	}
 }
 
