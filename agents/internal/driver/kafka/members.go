@@ -379,15 +379,22 @@ func forgets(known []int32, f found) memberStep {
 	return memberStep{}
 }
 
-// leaves takes the votes of controllers that go, one at a time.
+// leaves takes the votes of controllers that go, one at a time, and none without which too few of the others would
+// follow the leader: nothing could change then, the voters included.
 func leaves(leaving []int32, q *quorum) memberStep {
+	step := memberStep{}
 	for _, voter := range q.voters {
-		if slices.Contains(leaving, voter.node) {
+		switch {
+		case !slices.Contains(leaving, voter.node):
+		case q.worksWithout(voter):
 			return work(fmt.Sprintf("controller %d votes no more", voter.node),
 				func(s *session) error { return s.dropVoter(voter) })
+		default:
+			step = waitFor("controller %d votes until most of the others follow the leader: see why they do not",
+				voter.node)
 		}
 	}
-	return memberStep{}
+	return step
 }
 
 func told(step memberStep) driver.Table {

@@ -59,6 +59,14 @@ func TestNextStepOfMembers(t *testing.T) {
 			membersDone, "all pods are members"},
 		"then it votes no more": {two, found{alive: all, quorum: &quorum{voters: voters}}, membersWorking,
 			"controller 1 votes no more"},
+		"the vote of one that is down is taken first": {two, found{alive: all, quorum: &quorum{voters: []quorumMember{
+			member(0, 1, 900, 50_000), member(1, 2, 900, 50_000), member(2, 3, 900, 30_000)}}}, membersWorking,
+			"controller 2 votes no more"},
+		"a vote that the others cannot do without": {`{"members":[["k-0","k-1","k-2"]],"leaving":["k-3","k-4"],` +
+			`"roles":["controller"],"base":1000}`, found{quorum: &quorum{leader: 1003, voters: []quorumMember{
+			member(1000, 1, 900, 30_000), member(1001, 2, 900, -1), member(1002, 3, 900, 49_000),
+			member(1003, 4, 900, 50_000), member(1004, 5, 900, 49_500)}}}, membersWaiting,
+			"controller 1004 votes until most of the others follow the leader: see why they do not"},
 		"then it can go": {two, found{alive: all, quorum: &quorum{voters: voters[:1]}}, membersDone,
 			"all pods are members"},
 		"brokers do not vote": {brokers, found{alive: all, quorum: &quorum{}}, membersDone, "all pods are members"},

@@ -178,6 +178,27 @@ func (q *quorum) end() int64 {
 	return end
 }
 
+// followTime is how long ago a voter that follows has asked the leader at most, in milliseconds. It asks twice a second.
+const followTime = 10_000
+
+// worksWithout says whether most of the other voters follow the leader, so that these can go on without one. Times are
+// those of the leader, which has just asked itself.
+func (q *quorum) worksWithout(leaving quorumMember) bool {
+	now := int64(0)
+	for _, member := range slices.Concat(q.voters, q.observers) {
+		now = max(now, member.fetched)
+	}
+	others, follow := 0, 0
+	for _, voter := range q.voters {
+		if voter.node == leaving.node && voter.directory == leaving.directory {
+			continue
+		}
+		others++
+		follow += one(voter.node == q.leader || voter.fetched >= 0 && voter.fetched >= now-followTime)
+	}
+	return 2*follow > others
+}
+
 func listQuorum(s *session, _ []string) (driver.Table, error) {
 	q, err := s.quorum()
 	if err != nil {
