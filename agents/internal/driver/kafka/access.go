@@ -190,10 +190,11 @@ func (r *rules) hasGroups(principal string) bool {
 	return true
 }
 
-// reads says whether a principal may read another topic than those that are left out.
-func (r *rules) reads(principal string, leftOut map[string]access) bool {
+// reads says whether a principal may read another topic than those that are left out, or one of these that has a
+// problem and keeps its rules.
+func (r *rules) reads(principal string, leftOut map[string]access, problems driver.Problems) bool {
 	for topic, all := range r.topics {
-		if _, out := leftOut[topic]; !out && slices.Contains(all, allow(principal, sarama.AclOperationRead)) {
+		if _, out := leftOut[topic]; (!out || problems[topic] != "") && slices.Contains(all, allow(principal, sarama.AclOperationRead)) {
 			return true
 		}
 	}
@@ -248,26 +249,36 @@ func setAccess(s *session, changes []driver.Change, before map[string]*topic, pr
 			has[change.Name], wanted[change.Name] = was, asked
 		}
 	}
-	return s.replaceAccess(has, wanted, problems)
+	_, err := s.replaceAccess(has, wanted, problems)
+	return err
 }
 
-// replaceAccess changes the rules of topics, and those of the groups of whoever reads them. What is added comes before
-// what is removed, so that nobody is locked out between the two.
-func (s *session) replaceAccess(has, wanted map[string]access, problems driver.Problems) error {
+// replaceAccess changes the rules of topics, and those of the groups of whoever reads them, and returns those that there
+// were. What is added comes before what is removed, so that nobody is locked out between the two, nor where nothing can
+// be added.
+func (s *session) replaceAccess(has, wanted map[string]access, problems driver.Problems) (*rules, error) {
 	if len(has) == 0 {
-		return nil
+		return nil, nil
 	}
 	r, err := s.topicAccess()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	additions, of := additionsOf(wanted)
 	if err := s.addRules(additions, of, problems); err != nil {
-		return err
+		return nil, err
 	}
-	var removals []*sarama.AclFilter
+	return r, s.removeRules(r.removals(has, wanted, problems))
+}
+
+// removals are the rules of topics that are not wanted, and those of the groups of who reads no topic any more. A topic
+// whose new rules were refused keeps what it has.
+func (r *rules) removals(has, wanted map[string]access, problems driver.Problems) (removals []*sarama.AclFilter) {
 	former := map[string]bool{}
 	for _, topic := range slices.Sorted(maps.Keys(has)) {
+		if problems[topic] != "" {
+			continue
+		}
 		for _, rule := range r.topics[topic] {
 			if word := wordOf(rule); slices.Contains(wanted[topic][rule.Principal], word) {
 				continue
@@ -278,7 +289,7 @@ func (s *session) replaceAccess(has, wanted map[string]access, problems driver.P
 		}
 	}
 	for principal := range former {
-		reads := r.reads(principal, has)
+		reads := r.reads(principal, has, problems)
 		for _, all := range wanted {
 			reads = reads || slices.Contains(all[principal], wordRead)
 		}
@@ -288,7 +299,35 @@ func (s *session) replaceAccess(has, wanted map[string]access, problems driver.P
 			}
 		}
 	}
-	return s.removeRules(removals)
+	return removals
+}
+
+// restoreAccess gives topics that stay, since their deletion was refused, the rules back that they had.
+func (s *session) restoreAccess(former *rules, topics []string, problems driver.Problems) error {
+	additions, of := former.restorations(topics)
+	return s.addRules(additions, of, problems)
+}
+
+// restorations are the rules that topics have, with those of groups, and which topic each is for.
+func (r *rules) restorations(topics []string) (additions []*sarama.AclCreation, of []string) {
+	add := func(topic string, resource sarama.Resource, rule sarama.Acl) {
+		additions, of = append(additions, &sarama.AclCreation{Resource: resource, Acl: rule}), append(of, topic)
+	}
+	slices.Sort(topics)
+	for _, topic := range topics {
+		for _, rule := range r.topics[topic] {
+			add(topic, resourceOf(topic), rule)
+			if wordOf(rule) != wordRead {
+				continue
+			}
+			for _, group := range groupsOf(rule.Principal) {
+				if read := allow(rule.Principal, sarama.AclOperationRead); slices.Contains(r.groups[group], read) {
+					add(topic, group, read)
+				}
+			}
+		}
+	}
+	return additions, of
 }
 
 // additionsOf are the rules that topics are to have, and which topic each is for. Those of groups that several topics

@@ -14,13 +14,22 @@ import (
 // mocked is a driver of a broker that gives answers which have been written down.
 func mocked(t *testing.T, answers map[string]sarama.MockResponse) *Driver {
 	t.Helper()
+	d, _ := mockedBroker(t, answers)
+	return d
+}
+
+// mockedBroker is mocked, with the broker.
+func mockedBroker(t *testing.T, answers map[string]sarama.MockResponse) (*Driver, *sarama.MockBroker) {
+	t.Helper()
 	broker := sarama.NewMockBroker(t, 1)
 	t.Cleanup(broker.Close)
-	// DescribeClientQuotas and AlterClientQuotas.
-	answers["ApiVersionsRequest"] = sarama.NewMockApiVersionsResponse(t).SetApiKeys(
-		[]sarama.ApiVersionsResponseKey{{ApiKey: 48, MaxVersion: 1}, {ApiKey: 49, MaxVersion: 1}})
+	var keys []sarama.ApiVersionsResponseKey
+	for key := range int16(keyRemoveRaftVoter) {
+		keys = append(keys, sarama.ApiVersionsResponseKey{ApiKey: key, MaxVersion: 20})
+	}
+	answers["ApiVersionsRequest"] = sarama.NewMockApiVersionsResponse(t).SetApiKeys(keys)
 	broker.SetHandlerByMap(answers)
-	return New(Options{Address: broker.Addr(), Password: func() (string, error) { return "", nil }})
+	return New(Options{Address: broker.Addr(), Password: func() (string, error) { return "", nil }}), broker
 }
 
 // TestAControllerThatIsBusyRefusesNothing: the whole call fails, and is made again.
@@ -60,5 +69,32 @@ func TestUnknownKindsAndParametersAreRefused(t *testing.T) {
 	if err := (topics{}).check(nil,
 		driver.Change{Query: driver.Query{Name: "t"}, Parameters: map[string]string{"colour": "red"}}); err == nil {
 		t.Error("a colour is taken")
+	}
+}
+
+// TestATopicIsThereUntilItsRulesAreGone: nobody would look for rules of a topic that is gone.
+func TestATopicIsThereUntilItsRulesAreGone(t *testing.T) {
+	text := "not now"
+	d, broker := mockedBroker(t, map[string]sarama.MockResponse{
+		"MetadataRequest":                   sarama.NewMockMetadataResponse(t).SetLeader("orders", 0, 1),
+		"ListPartitionReassignmentsRequest": sarama.NewMockWrapper(&sarama.ListPartitionReassignmentsResponse{}),
+		"DescribeConfigsRequest":            sarama.NewMockWrapper(&sarama.DescribeConfigsResponse{Version: 4}),
+		"DescribeAclsRequest": sarama.NewMockWrapper(&sarama.DescribeAclsResponse{Version: 2,
+			ResourceAcls: []*sarama.ResourceAcls{{Resource: resourceOf("orders"),
+				Acls: []*sarama.Acl{{Principal: "User:alice", Host: anyHost, Operation: sarama.AclOperationWrite,
+					PermissionType: sarama.AclPermissionAllow}}}}}),
+		"DeleteAclsRequest": sarama.NewMockWrapper(&sarama.DeleteAclsResponse{Version: 2,
+			FilterResponses: []*sarama.FilterResponse{{Err: sarama.ErrRequestTimedOut, ErrMsg: &text}}}),
+		"DeleteTopicsRequest": sarama.NewMockDeleteTopicsResponse(t),
+	})
+	problems, err := d.Change(t.Context(), KindTopic, []driver.Change{{Query: driver.Query{Name: "orders"},
+		Intent: driver.Delete, Parameters: map[string]string{parameterWhileConsumed: yes}}})
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, %v", problems, err)
+	}
+	for _, call := range broker.History() {
+		if _, is := call.Request.(*sarama.DeleteTopicsRequest); is {
+			t.Error("the topic is deleted, and its rules are there")
+		}
 	}
 }

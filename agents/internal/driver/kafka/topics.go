@@ -280,10 +280,21 @@ func deleteTopics(s *session, changes []driver.Change, before map[string]*topic,
 	if err != nil {
 		return err
 	}
+	// Their rules go first: whoever dies in between finds a topic that is to be deleted, and begins anew. Rules of a topic
+	// that is gone nobody would look for.
+	gone := map[string]access{}
+	for _, name := range names {
+		gone[name] = before[name].access
+	}
+	former, err := s.replaceAccess(gone, map[string]access{}, problems)
+	if err != nil {
+		return err
+	}
 	response, err := lead.DeleteTopics(&sarama.DeleteTopicsRequest{Version: 5, Topics: names, Timeout: s.timeout()})
 	if err != nil {
 		return fmt.Errorf("cannot delete topics: %w", err)
 	}
+	var stay []string
 	for name, code := range response.TopicErrorCodes {
 		if code == sarama.ErrUnknownTopicOrPartition {
 			continue
@@ -291,14 +302,11 @@ func deleteTopics(s *session, changes []driver.Change, before map[string]*topic,
 		if err := note(problems, name, said(code, response.TopicErrorMessages[name])); err != nil {
 			return err
 		}
-	}
-	gone := map[string]access{}
-	for _, name := range names {
-		if problems[name] == "" {
-			gone[name] = before[name].access
+		if problems[name] != "" {
+			stay = append(stay, name)
 		}
 	}
-	return s.replaceAccess(gone, map[string]access{}, problems)
+	return s.restoreAccess(former, stay, problems)
 }
 
 func createTopics(s *session, changes []driver.Change, before map[string]*topic, problems driver.Problems) error {

@@ -59,6 +59,38 @@ func TestRulesMadeByHandAreSeen(t *testing.T) {
 	}
 }
 
+// TestRulesOfTopicsThatGo: rules of groups go with the last topic that somebody reads, and rules that were taken from a
+// topic which stays can be given back.
+func TestRulesOfTopicsThatGo(t *testing.T) {
+	read, byHand := allow("User:alice", sarama.AclOperationRead), allow("User:bob", sarama.AclOperationAll)
+	r := &rules{topics: map[string][]sarama.Acl{"a": {read, byHand}, "b": {read}}, groups: map[sarama.Resource][]sarama.Acl{}}
+	for _, group := range groupsOf("User:alice") {
+		r.groups[group] = []sarama.Acl{read}
+	}
+	a, b := access{"User:alice": {wordRead}, "User:bob": {"all"}}, access{"User:alice": {wordRead}}
+	for name, test := range map[string]struct {
+		has      map[string]access
+		problems driver.Problems
+		want     int
+	}{
+		"somebody reads another one":    {map[string]access{"a": a}, driver.Problems{}, 2},
+		"nobody reads another one":      {map[string]access{"a": a, "b": b}, driver.Problems{}, 5},
+		"another one keeps its rules":   {map[string]access{"a": a, "b": b}, driver.Problems{"b": "no"}, 2},
+		"the one that goes has problem": {map[string]access{"a": a}, driver.Problems{"a": "no"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := r.removals(test.has, map[string]access{}, test.problems); len(got) != test.want {
+				t.Errorf("%d rules are removed, want %d", len(got), test.want)
+			}
+		})
+	}
+	additions, of := r.restorations([]string{"a"})
+	if len(additions) != 4 || additions[0].Resource != resourceOf("a") || additions[0].Acl != read ||
+		additions[3].Acl != byHand || len(of) != 4 || of[3] != "a" {
+		t.Errorf("given back are %+v for %v", additions, of)
+	}
+}
+
 // TestATopicIsPendingWhileReplicasAreMissing: one whose replicas move to other brokers is as asked all the time.
 func TestATopicIsPendingWhileReplicasAreMissing(t *testing.T) {
 	growing := partition{Replicas: []int32{1, 2, 3}, Adding: []int32{2, 3}}
