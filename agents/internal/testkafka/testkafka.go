@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -307,6 +308,25 @@ func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
 			slices.Concat(c.hosts(), arguments)...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
+}
+
+// Tool starts one of Kafka's own tools, which speaks with the first node as somebody who may do everything. It returns
+// what stops it.
+func (c *Cluster) Tool(class string, arguments ...string) (stop func()) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	cmd := c.java(ctx, append([]string{class, "--bootstrap-server", c.Nodes[0].internal}, arguments...)...)
+	// It says goodbye then, if it can.
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, startTime
+	if err := cmd.Start(); err != nil {
+		c.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		_ = cmd.Wait()
+	})
+	c.Cleanup(stop)
+	return stop
 }
 
 func (n *Node) format() error {

@@ -24,8 +24,10 @@ const (
 	keyListPartitionReassignments  = 46
 	keyDescribeQuorum              = 55
 	keyUnregisterBroker            = 64
+	keyShareGroupDescribe          = 77
 	keyAddRaftVoter                = 80
 	keyRemoveRaftVoter             = 81
+	keyStreamsGroupDescribe        = 89
 )
 
 const (
@@ -193,6 +195,16 @@ func (d *decoder) each(item func()) {
 // int32s are an array of numbers.
 func (d *decoder) int32s() (all []int32) {
 	d.each(func() { all = append(all, d.int32()) })
+	return all
+}
+
+// texts that are there.
+func (d *decoder) texts() (all []string) {
+	d.each(func() {
+		if text := d.text(); text != nil {
+			all = append(all, *text)
+		}
+	})
 	return all
 }
 
