@@ -98,3 +98,20 @@ func TestATopicIsThereUntilItsRulesAreGone(t *testing.T) {
 		}
 	}
 }
+
+// TestAMinimumThatCannotBeReadHoldsUpARestart: without it a broker would be stopped that a topic cannot do without.
+func TestAMinimumThatCannotBeReadHoldsUpARestart(t *testing.T) {
+	for code, refuses := range map[sarama.KError]bool{sarama.ErrTopicAuthorizationFailed: true,
+		sarama.ErrUnknownTopicOrPartition: false} {
+		d := mocked(t, map[string]sarama.MockResponse{
+			"MetadataRequest":                   sarama.NewMockMetadataResponse(t).SetLeader("orders", 0, 1),
+			"ListPartitionReassignmentsRequest": sarama.NewMockWrapper(&sarama.ListPartitionReassignmentsResponse{}),
+			"DescribeConfigsRequest": sarama.NewMockWrapper(&sarama.DescribeConfigsResponse{Version: 4,
+				Resources: []*sarama.ResourceResponse{{Type: sarama.TopicResource, Name: "orders", ErrorCode: int16(code)}}}),
+		})
+		table, err := d.Query(t.Context(), driver.Statement{Text: Restart, Arguments: []string{"1"}, Access: driver.ReadOnly})
+		if (err != nil) != refuses {
+			t.Errorf("%v: got %v, %v", code, table, err)
+		}
+	}
+}

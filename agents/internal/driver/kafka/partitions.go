@@ -117,6 +117,11 @@ func (s *session) addMinimums(all []partition) error {
 			return fmt.Errorf("cannot read %s: %w", settingMinISR, err)
 		}
 		for _, resource := range response.Resources {
+			code := sarama.KError(resource.ErrorCode)
+			// One that went while it was looked at has none.
+			if code != sarama.ErrNoError && code != sarama.ErrUnknownTopicOrPartition {
+				return fmt.Errorf("cannot read %s of topic %q: %w", settingMinISR, resource.Name, answer{code, resource.ErrorMsg})
+			}
 			for _, entry := range resource.Configs {
 				if topics[resource.Name], err = strconv.Atoi(entry.Value); err != nil {
 					return fmt.Errorf("%s of topic %q is %q", settingMinISR, resource.Name, entry.Value)

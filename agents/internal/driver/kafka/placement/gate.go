@@ -42,10 +42,12 @@ func Restart(partitions []Partition, broker int32) Verdict {
 		switch factor := len(partition.Target()); {
 		case factor <= 1 && len(partition.Replicas) <= 1:
 			v.Alone = append(v.Alone, name)
+		// Without a single replica in sync the partition is offline, whatever min.insync.replicas says.
+		case left == 0:
+			v.Blocking = append(v.Blocking, name)
 		case factor < partition.MinISR:
 			v.Unsatisfiable = append(v.Unsatisfiable, name)
-		// Without a single replica in sync the partition is offline, whatever min.insync.replicas says.
-		case left < max(partition.MinISR, 1):
+		case left < partition.MinISR:
 			v.Blocking = append(v.Blocking, name)
 		}
 	}

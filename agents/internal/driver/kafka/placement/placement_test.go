@@ -216,6 +216,8 @@ func TestRestart(t *testing.T) {
 		"a sole replica blocks nothing": {Partition{Replicas: []int32{0}, ISR: []int32{0}, MinISR: 1}, "{[] [t-0] []}"},
 		"a factor below the minimum": {Partition{Replicas: []int32{0, 1}, ISR: []int32{0, 1}, MinISR: 3},
 			"{[] [] [t-0]}"},
+		"the last one in sync of a factor below the minimum": {Partition{Replicas: []int32{0, 1}, ISR: []int32{0}, MinISR: 3},
+			"{[t-0] [] []}"},
 		"a replica that goes is no support": {Partition{Replicas: []int32{0, 1, 2, 3}, ISR: []int32{0, 1, 2},
 			Adding: []int32{3}, Removing: []int32{2}, MinISR: 2}, "{[t-0] [] []}"},
 		"a sole replica on the move": {Partition{Replicas: []int32{1, 0}, ISR: []int32{0}, Adding: []int32{1},
