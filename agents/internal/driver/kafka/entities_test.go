@@ -54,6 +54,11 @@ func testTopics(s *server) {
 		"Invalid value soon for configuration retention.ms")
 	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.ms":1}`),
 		"must be a JSON object of texts")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"min.insync.replicas":"2"}`),
+		"min.insync.replicas is 2, and each partition has 1 replicas: lower it")
+	s.refused(kafka.KindTopic, topicOf("safe", driver.Create, "config", `{"min.insync.replicas":"2"}`),
+		"min.insync.replicas is 2, and each partition has 1 replicas: lower it")
+	s.gone(kafka.KindTopic, "safe")
 	s.refused(kafka.KindTopic, topicOf("wide", driver.Create, "replication-factor", "3"),
 		"replication factor of 3 cannot be reached")
 	s.refused(kafka.KindTopic, topicOf("no/slash", driver.Create), "Topic name is invalid")

@@ -200,7 +200,8 @@ func (topics) change(s *session, changes []driver.Change, problems driver.Proble
 		return err
 	}
 	for _, step := range []func(*session, []driver.Change, map[string]*topic, driver.Problems) error{
-		checkAccess, checkRoom, deleteTopics, createTopics, checkGrowth, setConfigs, growTopics, refactorTopics, setAccess,
+		checkAccess, checkMinimum, checkRoom, deleteTopics, createTopics, checkGrowth, setConfigs, growTopics, refactorTopics,
+		setAccess,
 	} {
 		if err := step(s, without(changes, problems), before, problems); err != nil {
 			return err
