@@ -11,6 +11,7 @@ import (
 
 	"github.com/IBM/sarama"
 
+	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
 )
 
@@ -135,30 +136,37 @@ func (s *session) addMinimums(all []partition) error {
 	return nil
 }
 
-// places are the brokers that can hold replicas.
+// places are the brokers that can hold replicas. Those that are cordoned keep what they have.
 func (s *session) places() ([]placement.Broker, error) {
 	cluster, err := s.brokers()
 	if err != nil {
 		return nil, err
 	}
-	var all []placement.Broker
-	for _, broker := range cluster.Brokers {
+	return placesOf(cluster.Brokers, s.cordoned(notFenced(cluster))), nil
+}
+
+func placesOf(brokers []*sarama.DescribeClusterBroker, cordoned []int32) (all []placement.Broker) {
+	for _, broker := range brokers {
 		place := placement.Broker{ID: broker.BrokerID}
-		if broker.IsFenced {
+		switch {
+		case broker.IsFenced:
 			place.State = placement.Fenced
+		case slices.Contains(cordoned, broker.BrokerID):
+			place.State = placement.CordonedBroker
 		}
 		if broker.Rack != nil {
 			place.Rack = *broker.Rack
 		}
 		all = append(all, place)
 	}
-	return all, nil
+	return all
 }
 
 // reassign begins to bring topics to other replication factors, and returns what the cluster says against it, by topic.
-func (s *session) reassign(names []string, factors map[string]int) (map[string]answer, error) {
+// A topic that there are not brokers enough for has a problem, and holds up no other.
+func (s *session) reassign(factors map[string]int, problems driver.Problems) (map[string]answer, error) {
 	// With partitions that were added a moment ago.
-	all, err := s.partitions(names)
+	all, err := s.partitions(slices.Sorted(maps.Keys(factors)))
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +174,22 @@ func (s *session) reassign(names []string, factors map[string]int) (map[string]a
 	if err != nil {
 		return nil, err
 	}
-	moves, err := placement.Plan(places, all, placement.Goal{Factors: factors})
-	if err != nil {
-		return nil, err
+	return s.submit(movesTo(places, all, factors, problems))
+}
+
+// movesTo are the moves of topics to other replication factors.
+func movesTo(places []placement.Broker, all []partition, factors map[string]int,
+	problems driver.Problems) []placement.Move {
+	for _, topic := range slices.Sorted(maps.Keys(factors)) {
+		own := slices.DeleteFunc(slices.Clone(all), func(p partition) bool { return p.Topic != topic })
+		if _, err := placement.Plan(places, own, placement.Goal{Factors: factors}); err != nil {
+			problems[topic] = err.Error()
+			all = slices.DeleteFunc(slices.Clone(all), func(p partition) bool { return p.Topic == topic })
+		}
 	}
-	return s.submit(moves)
+	// What each of them can have by itself they can have together.
+	moves, _ := placement.Plan(places, all, placement.Goal{Factors: factors})
+	return moves
 }
 
 // submit has the controller begin moves, and returns what it says against them, by topic. A move without replicas

@@ -411,19 +411,19 @@ func growTopics(s *session, changes []driver.Change, before map[string]*topic, p
 // refactorTopics has the partitions of topics reassigned whose replication factor is another one. The replicas are
 // copied after the call.
 func refactorTopics(s *session, changes []driver.Change, before map[string]*topic, problems driver.Problems) error {
-	factors, names := map[string]int{}, []string{}
+	factors := map[string]int{}
 	for _, change := range changes {
 		t := before[change.Name]
 		wanted, _ := numberOf(change.Parameters, parameterFactor)
 		if t == nil || change.Intent == driver.Delete || wanted == byDefault || t.factorText() == strconv.Itoa(wanted) {
 			continue
 		}
-		factors[change.Name], names = wanted, append(names, change.Name)
+		factors[change.Name] = wanted
 	}
 	if len(factors) == 0 {
 		return nil
 	}
-	refused, err := s.reassign(names, factors)
+	refused, err := s.reassign(factors, problems)
 	if err != nil {
 		return err
 	}

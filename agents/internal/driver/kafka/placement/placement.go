@@ -28,6 +28,8 @@ const (
 	Alive BrokerState = ""
 	// Fenced brokers are registered and not alive: what they have stays, and nothing is added.
 	Fenced BrokerState = "fenced"
+	// CordonedBroker is one that is about to leave: what it has stays, and nothing is added.
+	CordonedBroker BrokerState = "cordoned"
 )
 
 // Partition is one partition as the cluster describes it.
