@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +35,8 @@ const (
 	pendingPoll = 10 * time.Second
 	// refusedRetry is how soon what the middleware refused is tried again, since what stood in the way may be gone.
 	refusedRetry = 30 * time.Second
+	// mostAttempts is how many batches are counted of which some have yet to be tried again.
+	mostAttempts = 1000
 	// maxBatchBytes bounds the texts of one call, well below what the agent takes.
 	maxBatchBytes = 1 << 20
 )
@@ -126,6 +129,7 @@ func batches(items []*item) [][]*item {
 // good.
 func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *group, items []*item) []*item {
 	var ended []*item
+	tried := map[string]bool{}
 	for _, batch := range batches(items) {
 		changes := make([]agentclient.EntityChange, 0, len(batch))
 		for _, it := range batch {
@@ -134,6 +138,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 		}
 		base := g.key(batch)
 		key := g.keyOf(base)
+		tried[base] = true
 		for _, it := range batch {
 			it.attempt = g.attempts[base]
 			g.began(it, key, c.Now())
@@ -169,7 +174,16 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 			}
 		}
 	}
+	g.forgetAttempts(tried)
 	return ended
+}
+
+// forgetAttempts drops the counts of batches that are not tried any more where there are many: as long as one Entity is
+// refused, each change of others makes a batch of its own.
+func (g *group) forgetAttempts(tried map[string]bool) {
+	if len(g.attempts) > mostAttempts {
+		maps.DeleteFunc(g.attempts, func(base string, _ int) bool { return !tried[base] })
+	}
 }
 
 // keyOf is the key of the next attempt. From the second on it is of this controller alone: an earlier one may have come

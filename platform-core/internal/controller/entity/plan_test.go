@@ -57,6 +57,25 @@ func TestKeysOfChanges(t *testing.T) {
 	}
 }
 
+// TestAttemptsAreBounded: one Entity that is refused for good keeps the counts of its group, and others come with it in
+// ever new batches.
+func TestAttemptsAreBounded(t *testing.T) {
+	g := &group{entityType: "role", attempts: map[string]int{}, running: map[types.UID]string{},
+		claims: map[types.UID]*claim{}, self: "me"}
+	c := &Controller{Deps: Deps{Now: time.Now}}
+	agent := &server{answer: refuses, objects: map[string]map[string]string{}}
+	for n := range 3 * mostAttempts {
+		it := userOf(metav1.ConditionFalse, time.Unix(1000, 0))
+		it.entity.Generation = int64(n)
+		it.wanted = &accept.EntityWanted{Type: &schema.Entity{}}
+		c.change(t.Context(), agent, g, []*item{it})
+		base := g.key([]*item{it})
+		if len(g.attempts) > mostAttempts || g.attempts[base] != 1 {
+			t.Fatalf("after %d batches %d are counted, the last one %d times", n+1, len(g.attempts), g.attempts[base])
+		}
+	}
+}
+
 func TestUpdateThatChangedNothing(t *testing.T) {
 	state := func(commands string) agentclient.EntityState {
 		return agentclient.EntityState{Parameters: map[string]string{"commands": commands}}
