@@ -194,7 +194,8 @@ func (r *rules) hasGroups(principal string) bool {
 // problem and keeps its rules.
 func (r *rules) reads(principal string, leftOut map[string]access, problems driver.Problems) bool {
 	for topic, all := range r.topics {
-		if _, out := leftOut[topic]; (!out || problems[topic] != "") && slices.Contains(all, allow(principal, sarama.AclOperationRead)) {
+		_, out := leftOut[topic]
+		if (!out || problems[topic] != "") && slices.Contains(all, allow(principal, sarama.AclOperationRead)) {
 			return true
 		}
 	}
@@ -253,9 +254,9 @@ func setAccess(s *session, changes []driver.Change, before map[string]*topic, pr
 	return err
 }
 
-// replaceAccess changes the rules of topics, and those of the groups of whoever reads them, and returns those that there
-// were. What is added comes before what is removed, so that nobody is locked out between the two, nor where nothing can
-// be added.
+// replaceAccess changes the rules of topics, and those of the groups of whoever reads them, and returns those that
+// there were. What is added comes before what is removed, so that nobody is locked out between the two, nor where
+// nothing can be added.
 func (s *session) replaceAccess(has, wanted map[string]access, problems driver.Problems) (*rules, error) {
 	if len(has) == 0 {
 		return nil, nil

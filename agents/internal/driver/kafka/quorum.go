@@ -178,7 +178,8 @@ func (q *quorum) end() int64 {
 	return end
 }
 
-// followTime is how long ago a voter that follows has asked the leader at most, in milliseconds. It asks twice a second.
+// followTime is how long ago a voter that follows has asked the leader at most, in milliseconds. It asks it twice a
+// second.
 const followTime = 10_000
 
 // worksWithout says whether most of the other voters follow the leader, so that these can go on without one. Times are

@@ -84,7 +84,8 @@ func TestABrokerThatLeavesGetsNoReplica(t *testing.T) {
 	s.until("the broker is empty", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
 		shape)
 	testCordoned(s)
-	s.until("it leaves again", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep, shape)
+	s.until("it leaves again", func(row map[string]string) bool { return row["phase"] == "Done" }, kafka.MembersStep,
+		shape)
 	if err := s.awaitRestart("3", callTime); err != nil {
 		s.Error(err)
 	}

@@ -63,7 +63,8 @@ func TestRulesMadeByHandAreSeen(t *testing.T) {
 // topic which stays can be given back.
 func TestRulesOfTopicsThatGo(t *testing.T) {
 	read, byHand := allow("User:alice", sarama.AclOperationRead), allow("User:bob", sarama.AclOperationAll)
-	r := &rules{topics: map[string][]sarama.Acl{"a": {read, byHand}, "b": {read}}, groups: map[sarama.Resource][]sarama.Acl{}}
+	r := &rules{topics: map[string][]sarama.Acl{"a": {read, byHand}, "b": {read}},
+		groups: map[sarama.Resource][]sarama.Acl{}}
 	for _, group := range groupsOf("User:alice") {
 		r.groups[group] = []sarama.Acl{read}
 	}
