@@ -68,15 +68,15 @@ func (a agentStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus
 		return failedf("%s has no pods that step %q could act on: it has 0 replicas", r.facts.Target, t.Name)
 	}
 	var targets []platformv1.StepTarget
+	if t.Agent.Pods == optemplate.PodsOne {
+		pods = oneOf(pods)
+	}
 	for _, pod := range pods {
 		if pod.Presence == PodAbsent {
 			return verdict{waiting: fmt.Sprintf("pod %s to be created", pod.Name)}
 		}
 		if chosen(t.Agent.Pods, pod) {
 			targets = append(targets, platformv1.StepTarget{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationPending})
-		}
-		if t.Agent.Pods == optemplate.PodsOne {
-			break
 		}
 	}
 	if len(targets) == 0 && t.Agent.Pods == optemplate.PodsWriters {
@@ -102,6 +102,12 @@ func (agentStep) pods(r *run, t *optemplate.Step) ([]Pod, verdict) {
 		return nil, failedf("%q is no pod of %s that step %q could act on", name, r.facts.Target, t.Name)
 	}
 	return pods[i : i+1], verdict{}
+}
+
+// oneOf is the first pod that is well, or the first one where none is.
+func oneOf(pods []Pod) []Pod {
+	i := max(slices.IndexFunc(pods, func(pod Pod) bool { return pod.unhealthyReason() == "" }), 0)
+	return pods[i:min(i+1, len(pods))]
 }
 
 func chosen(choice optemplate.PodChoice, pod Pod) bool {

@@ -5,6 +5,8 @@ package opsflow
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
@@ -21,5 +23,34 @@ func TestAnActionThatRunsSaysHowFarItIs(t *testing.T) {
 		if v.waiting != want || v.retry != actionPoll {
 			t.Errorf("with %q it waits for %q, want %q", message, v.waiting, want)
 		}
+	}
+}
+
+// A step that acts on one pod takes one that is well: the first may be the very one that something is wrong with.
+func TestOnePodIsOneThatIsWell(t *testing.T) {
+	well := func(name string) Pod {
+		return Pod{Name: name, Presence: PodRunning, Ready: metav1.ConditionTrue,
+			Report: report.Report{Health: report.Healthy}}
+	}
+	broken := Pod{Name: "kafka-0", Presence: PodRunning, Report: report.Report{Health: report.Unhealthy}}
+	for name, test := range map[string]struct {
+		pods []Pod
+		want string
+	}{
+		"all are well":         {[]Pod{well("kafka-0"), well("kafka-1")}, "kafka-0"},
+		"the first is broken":  {[]Pod{broken, well("kafka-1"), well("kafka-2")}, "kafka-1"},
+		"the first is away":    {[]Pod{{Name: "kafka-0", Presence: PodAbsent}, well("kafka-1")}, "kafka-1"},
+		"there is but one":     {[]Pod{broken}, "kafka-0"},
+		"there is none at all": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, pod := range oneOf(test.pods) {
+				got += pod.Name
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

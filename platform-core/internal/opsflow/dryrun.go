@@ -226,14 +226,14 @@ func (r *run) describeAgent(t *optemplate.Step) (lines []string, why string) {
 	if !v.done() {
 		return nil, v.failed
 	}
+	if t.Agent.Pods == optemplate.PodsOne {
+		all = oneOf(all)
+	}
 	var pods []string
 	for _, pod := range all {
 		if chosen(t.Agent.Pods, pod) {
 			pods = append(pods, pod.Name)
 		}
-	}
-	if t.Agent.Pods == optemplate.PodsOne {
-		pods = pods[:min(1, len(pods))]
 	}
 	switch {
 	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == optemplate.PodsOthers:

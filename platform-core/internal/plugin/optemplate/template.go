@@ -197,7 +197,7 @@ const (
 	PodsWriters PodChoice = "Writers"
 	// PodsOthers: those that take no writes.
 	PodsOthers PodChoice = "Others"
-	// PodsOne: the first of all.
+	// PodsOne: the first that is healthy, or the first of all where none is.
 	PodsOne PodChoice = "One"
 )
 
