@@ -16,13 +16,19 @@ import (
 // ofMySQL is a template of the shipped plugin of that name.
 func ofMySQL(t *testing.T, name string) optemplate.Template {
 	t.Helper()
+	return ofShipped(t, "mysql", "group", name)
+}
+
+// ofShipped is a template of a shipped plugin, for a topology.
+func ofShipped(t *testing.T, name, topology, template string) optemplate.Template {
+	t.Helper()
 	bundles := shipped(t)
-	i := slices.IndexFunc(bundles, func(b *plugin.Bundle) bool { return b.Manifest.Name == "mysql" })
-	template, refusal := opsflow.FindTemplate(platformv1.OperationSpec{TemplateRef: name}, bundles[i].In("group"))
+	i := slices.IndexFunc(bundles, func(b *plugin.Bundle) bool { return b.Manifest.Name == name })
+	found, refusal := opsflow.FindTemplate(platformv1.OperationSpec{TemplateRef: template}, bundles[i].In(topology))
 	if refusal != nil {
 		t.Fatal(refusal.Message)
 	}
-	return template
+	return found
 }
 
 // A quorum is forced for members alone, and the one with the label of the primary is made anew last.

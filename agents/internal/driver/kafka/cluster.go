@@ -164,6 +164,27 @@ func mayRestart(s *session, words []string) (driver.Table, error) {
 		may, reason, number(len(verdict.Blocking)), shortened(verdict.Alone), shortened(verdict.Unsatisfiable)), nil
 }
 
+// isExpendable is for before a broker loses its volumes: it may take long until they are filled again.
+func isExpendable(s *session, words []string) (driver.Table, error) {
+	id, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, err := s.everything()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	verdict := placement.Restart(withoutCanary(all), id)
+	switch reason := blocked(verdict, id); {
+	case reason != "":
+		return driver.Table{}, errors.New(reason)
+	case len(verdict.Alone) > 0:
+		return driver.Table{}, fmt.Errorf("broker %d has the only replica of %s: give them more replicas", id,
+			shortened(verdict.Alone))
+	}
+	return tableOf([]string{"broker", "state"}, number(id), "expendable"), nil
+}
+
 // electPreferred is for after a restart: the broker that was down leads nothing.
 func electPreferred(s *session, _ []string) (driver.Table, error) {
 	all, err := s.allPartitions()

@@ -172,11 +172,18 @@ func testRestart(s *server) {
 	if row["may"] != "yes" || !strings.HasPrefix(row["alone"], "alone-") {
 		s.Errorf("with all in sync: %v", row)
 	}
+	if _, err := s.ask(driver.ReadOnly, "expendable", "3"); err == nil ||
+		!strings.Contains(err.Error(), "broker 3 has the only replica of alone-") {
+		s.Errorf("a broker with the only replica is expendable: %v", err)
+	}
 	s.Nodes[1].Kill()
 	row = s.until("a broker that is down blocks others", func(row map[string]string) bool { return row["may"] == "no" },
 		"restart", "3")
 	if !strings.Contains(row["reason"], "orders-0") {
 		s.Errorf("got %v", row)
+	}
+	if _, err := s.ask(driver.ReadOnly, "expendable", "3"); err == nil || !strings.Contains(err.Error(), "orders-0") {
+		s.Errorf("a broker whose data others lack is expendable: %v", err)
 	}
 	if _, err := s.ask(driver.ReadWrite, "unregister", "2"); err == nil ||
 		!strings.Contains(err.Error(), "reassign them first") {

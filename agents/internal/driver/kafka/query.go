@@ -53,6 +53,8 @@ const (
 	ReassignStep = "reassign-step"
 	// ReassignCancel ends the moves that are under way, and takes throttles away.
 	ReassignCancel = "reassign-cancel"
+	// Expendable <broker> fails where the data of a broker is not to be deleted, since others have too little of it.
+	Expendable = "expendable"
 	// Restart <broker> says whether a broker may be restarted now.
 	Restart = "restart"
 	// Status tells what costs little to find out, for probes. It can be asked of a controller that is no broker, and of a
@@ -84,6 +86,7 @@ var procedures = map[string]procedure{
 	ConfigSet:      {driver.ReadWrite, 2, 2, setBrokerConfig},
 	Consumers:      {driver.ReadOnly, 1, 1, sumConsumers},
 	ElectPreferred: {driver.ReadWrite, 0, 0, electPreferred},
+	Expendable:     {driver.ReadOnly, 1, 1, isExpendable},
 	Holds:          {driver.ReadOnly, 1, 1, countHeld},
 	Lag:            {driver.ReadOnly, 0, 1, listLag},
 	LogDirs:        {driver.ReadOnly, 0, 0, listLogDirs},
