@@ -114,18 +114,31 @@ func (s *session) committed(groups []*group) (map[string]map[place]int64, error)
 			return nil, fmt.Errorf("cannot read the offsets of consumer groups: %w", err)
 		}
 		for _, g := range response.Groups {
-			at := map[place]int64{}
-			for topic, blocks := range g.Blocks {
-				for partition, block := range blocks {
-					if block.Err == sarama.ErrNoError && block.Offset >= 0 {
-						at[place{topic, partition}] = block.Offset
-					}
-				}
+			if committed[g.GroupId], err = offsetsOf(g); err != nil {
+				return nil, err
 			}
-			committed[g.GroupId] = at
 		}
 	}
 	return committed, nil
+}
+
+// offsetsOf are those that a group has committed; a group that went a moment ago has none. What its coordinator cannot
+// tell now is not nothing.
+func offsetsOf(g sarama.OffsetFetchResponseGroup) (map[place]int64, error) {
+	at := map[place]int64{}
+	problem := g.Err
+	for topic, blocks := range g.Blocks {
+		for partition, block := range blocks {
+			problem = cmp.Or(problem, block.Err)
+			if block.Offset >= 0 {
+				at[place{topic, partition}] = block.Offset
+			}
+		}
+	}
+	if problem != sarama.ErrNoError && problem != codeNoGroup {
+		return nil, fmt.Errorf("cannot read the offsets of consumer group %q: %w", g.GroupId, answer{code: problem})
+	}
+	return at, nil
 }
 
 // ends are the offsets after the last message of each partition, which its leader knows. A partition without a leader
