@@ -307,7 +307,7 @@ type KafkaRates struct {
 	// requestPercentage is how much of the time of one thread requests may take on each broker: 100 is one thread.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:validation:Maximum=100000
 	RequestPercentage int32 `json:"requestPercentage,omitempty"`
 }
 
