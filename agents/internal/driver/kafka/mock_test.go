@@ -72,29 +72,61 @@ func TestUnknownKindsAndParametersAreRefused(t *testing.T) {
 	}
 }
 
+// deletionOf is the answers of a broker that has a topic with a rule, and what deletes the topic.
+func deletionOf(t *testing.T) (answers map[string]sarama.MockResponse, deletion driver.Change) {
+	t.Helper()
+	return map[string]sarama.MockResponse{
+			"MetadataRequest":                   sarama.NewMockMetadataResponse(t).SetLeader("orders", 0, 1),
+			"ListPartitionReassignmentsRequest": sarama.NewMockWrapper(&sarama.ListPartitionReassignmentsResponse{}),
+			"DescribeConfigsRequest":            sarama.NewMockWrapper(&sarama.DescribeConfigsResponse{Version: 4}),
+			"DescribeAclsRequest": sarama.NewMockWrapper(&sarama.DescribeAclsResponse{Version: 2,
+				ResourceAcls: []*sarama.ResourceAcls{{Resource: resourceOf("orders"),
+					Acls: []*sarama.Acl{{Principal: "User:alice", Host: anyHost, Operation: sarama.AclOperationWrite,
+						PermissionType: sarama.AclPermissionAllow}}}}}),
+			"DeleteAclsRequest":   sarama.NewMockDeleteAclsResponse(t),
+			"CreateAclsRequest":   sarama.NewMockCreateAclsResponse(t),
+			"DeleteTopicsRequest": sarama.NewMockDeleteTopicsResponse(t),
+		}, driver.Change{Query: driver.Query{Name: "orders"}, Intent: driver.Delete,
+			Parameters: map[string]string{parameterWhileConsumed: yes}}
+}
+
 // TestATopicIsThereUntilItsRulesAreGone: nobody would look for rules of a topic that is gone.
 func TestATopicIsThereUntilItsRulesAreGone(t *testing.T) {
+	answers, deletion := deletionOf(t)
 	text := "not now"
-	d, broker := mockedBroker(t, map[string]sarama.MockResponse{
-		"MetadataRequest":                   sarama.NewMockMetadataResponse(t).SetLeader("orders", 0, 1),
-		"ListPartitionReassignmentsRequest": sarama.NewMockWrapper(&sarama.ListPartitionReassignmentsResponse{}),
-		"DescribeConfigsRequest":            sarama.NewMockWrapper(&sarama.DescribeConfigsResponse{Version: 4}),
-		"DescribeAclsRequest": sarama.NewMockWrapper(&sarama.DescribeAclsResponse{Version: 2,
-			ResourceAcls: []*sarama.ResourceAcls{{Resource: resourceOf("orders"),
-				Acls: []*sarama.Acl{{Principal: "User:alice", Host: anyHost, Operation: sarama.AclOperationWrite,
-					PermissionType: sarama.AclPermissionAllow}}}}}),
-		"DeleteAclsRequest": sarama.NewMockWrapper(&sarama.DeleteAclsResponse{Version: 2,
-			FilterResponses: []*sarama.FilterResponse{{Err: sarama.ErrRequestTimedOut, ErrMsg: &text}}}),
-		"DeleteTopicsRequest": sarama.NewMockDeleteTopicsResponse(t),
-	})
-	problems, err := d.Change(t.Context(), KindTopic, []driver.Change{{Query: driver.Query{Name: "orders"},
-		Intent: driver.Delete, Parameters: map[string]string{parameterWhileConsumed: yes}}})
+	answers["DeleteAclsRequest"] = sarama.NewMockWrapper(&sarama.DeleteAclsResponse{Version: 2,
+		FilterResponses: []*sarama.FilterResponse{{Err: sarama.ErrRequestTimedOut, ErrMsg: &text}}})
+	d, broker := mockedBroker(t, answers)
+	problems, err := d.Change(t.Context(), KindTopic, []driver.Change{deletion})
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, %v", problems, err)
 	}
 	for _, call := range broker.History() {
 		if _, is := call.Request.(*sarama.DeleteTopicsRequest); is {
 			t.Error("the topic is deleted, and its rules are there")
+		}
+	}
+}
+
+// TestATopicThatStaysHasItsRulesBack: whether it is refused for good or for now.
+func TestATopicThatStaysHasItsRulesBack(t *testing.T) {
+	for code, refuses := range map[sarama.KError]bool{sarama.ErrTopicDeletionDisabled: true,
+		sarama.ErrRequestTimedOut: false} {
+		answers, deletion := deletionOf(t)
+		answers["DeleteTopicsRequest"] = sarama.NewMockDeleteTopicsResponse(t).SetError(code)
+		d, broker := mockedBroker(t, answers)
+		problems, err := d.Change(t.Context(), KindTopic, []driver.Change{deletion})
+		if (problems["orders"] != "") != refuses || (err == nil) != refuses {
+			t.Errorf("%v: got %v, %v", code, problems, err)
+		}
+		var rules []*sarama.AclCreation
+		for _, call := range broker.History() {
+			if made, is := call.Request.(*sarama.CreateAclsRequest); is {
+				rules = append(rules, made.AclCreations...)
+			}
+		}
+		if len(rules) != 1 || rules[0].Resource != resourceOf("orders") || rules[0].Principal != "User:alice" {
+			t.Errorf("%v: given back are %+v", code, rules)
 		}
 	}
 }

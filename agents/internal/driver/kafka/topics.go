@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -297,17 +298,13 @@ func deleteTopics(s *session, changes []driver.Change, before map[string]*topic,
 	}
 	var stay []string
 	for name, code := range response.TopicErrorCodes {
-		if code == sarama.ErrUnknownTopicOrPartition {
+		if code == sarama.ErrUnknownTopicOrPartition || code == sarama.ErrNoError {
 			continue
 		}
-		if err := note(problems, name, said(code, response.TopicErrorMessages[name])); err != nil {
-			return err
-		}
-		if problems[name] != "" {
-			stay = append(stay, name)
-		}
+		stay = append(stay, name)
+		err = errors.Join(err, note(problems, name, said(code, response.TopicErrorMessages[name])))
 	}
-	return s.restoreAccess(former, stay, problems)
+	return errors.Join(err, s.restoreAccess(former, stay, problems))
 }
 
 func createTopics(s *session, changes []driver.Change, before map[string]*topic, problems driver.Problems) error {
