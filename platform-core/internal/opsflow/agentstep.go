@@ -54,6 +54,9 @@ func (a agentStep) advance(r *run, t *optemplate.Step, step *platformv1.StepStat
 // failed.
 func (a agentStep) begin(r *run, t *optemplate.Step, step *platformv1.StepStatus) verdict {
 	if len(step.Targets) > 0 {
+		if t.Agent.Action != "" {
+			followPods(r.facts, step)
+		}
 		r.begin(step)
 		return verdict{}
 	}
@@ -102,6 +105,17 @@ func (agentStep) pods(r *run, t *optemplate.Step) ([]Pod, verdict) {
 		return nil, failedf("%q is no pod of %s that step %q could act on", name, r.facts.Target, t.Name)
 	}
 	return pods[i : i+1], verdict{}
+}
+
+// followPods has another attempt of an action act on the pods that have the names now: what ran in one that was
+// replaced has ended with it.
+func followPods(f Facts, step *platformv1.StepStatus) {
+	for i := range step.Targets {
+		target := &step.Targets[i]
+		if pod := f.pod(target.Name); target.Phase != platformv1.OperationSucceeded && pod != nil && pod.UID != "" {
+			target.UID = pod.UID
+		}
+	}
 }
 
 // oneOf is the first pod that is well, or the first one where none is.

@@ -4,10 +4,12 @@ package opsflow
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 )
 
@@ -52,5 +54,25 @@ func TestOnePodIsOneThatIsWell(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Another attempt of an action is for the pod that has the name now: no attempt could end well in one that is gone.
+func TestAnActionIsTriedAgainInThePodThatTookOver(t *testing.T) {
+	w := actingWorld()
+	w.happens("The Operation starts.", nil)
+	w.happens("The pod is replaced.", func(w *world) { w.replace(0) })
+	step := &w.op.Status.Steps[0]
+	if step.Phase != platformv1.OperationPending || step.NextAttemptTime == nil {
+		t.Fatalf("no other attempt is made: %s", w.story.String())
+	}
+	w.happens("It is time for the next attempt.", wait(time.Minute))
+	step = &w.op.Status.Steps[0]
+	if uid := w.at(0).UID; step.Phase != platformv1.OperationRunning || step.Targets[0].UID != uid {
+		t.Fatalf("the attempt is not for pod %s: %s", uid, w.story.String())
+	}
+	w.happens("It has ended well.", func(w *world) { w.done(0) })
+	if phase := w.op.Status.Steps[0].Phase; phase != platformv1.OperationSucceeded {
+		t.Errorf("it is %s: %s", phase, w.story.String())
 	}
 }
