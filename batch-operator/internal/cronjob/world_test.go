@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/cron"
 
 	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	"github.com/zeroinfra/batch-operator/internal/cronjob/runoracle"
 )
 
 var begin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -34,11 +35,21 @@ type world struct {
 	created map[string]time.Time
 	order   []time.Time
 	others  map[dependencyKey]*dependency
+	// news of what it depends on that have not come yet, in their order.
+	news []news
+	// cancelled is when runs were.
+	cancelled map[string]time.Time
 	// random decides when a controller is killed; nil for never. left is after how many writes it is, or never.
 	random *rand.Rand
 	left   int
 	// version of the CronJob, and how many runs were not created since they existed.
 	version, refused int
+}
+
+// news is what happens to a dependency, and when.
+type news struct {
+	runoracle.Event
+	of dependencyKey
 }
 
 func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
@@ -51,7 +62,7 @@ func newWorld(t testing.TB, change func(*batchv1.CronJobSpec)) *world {
 		change(&cj.Spec)
 	}
 	w := &world{t: t, cj: cj, now: begin, takes: time.Minute, runs: map[string]run{}, created: map[string]time.Time{},
-		others: map[dependencyKey]*dependency{}, left: never}
+		others: map[dependencyKey]*dependency{}, cancelled: map[string]time.Time{}, left: never}
 	w.read()
 	return w
 }
@@ -104,16 +115,53 @@ func (w *world) killedTurn(writes int) {
 // look reads what there is and decides on it.
 func (w *world) look() view {
 	for name, r := range w.runs {
-		if since := w.created[name]; r.ended.IsZero() && !w.now.Before(since.Add(w.takes)) {
-			r.ended, r.phase = since.Add(w.takes), platformv1.OperationSucceeded
-			if w.fails != nil && w.fails(name) {
-				r.phase, r.failure = platformv1.OperationFailed, "it broke"
-			}
-			w.runs[name] = r
+		ends := w.endOf(name)
+		if !r.ended.IsZero() || w.now.Before(ends) {
+			continue
 		}
+		r.ended, r.phase = ends, platformv1.OperationSucceeded
+		switch {
+		case ends.Before(w.created[name].Add(w.takes)):
+			r.phase, r.failure = platformv1.OperationCancelled, "it was cancelled"
+		case w.fails != nil && w.fails(name):
+			r.phase, r.failure = platformv1.OperationFailed, "it broke"
+		}
+		w.runs[name] = r
 	}
+	w.hear()
 	return view{version: w.version, plan: decide(w.cj.DeepCopy(), w.schedule,
 		facts{now: w.now, runs: maps.Clone(w.runs), dependencies: w.others})}
+}
+
+// endOf is when a run ends.
+func (w *world) endOf(name string) time.Time {
+	ends := w.created[name].Add(w.takes)
+	if at, is := w.cancelled[name]; is && at.Add(runoracle.Cancelling).Before(ends) {
+		return at.Add(runoracle.Cancelling)
+	}
+	return ends
+}
+
+// hear takes over the news that have come.
+func (w *world) hear() {
+	for len(w.news) > 0 && !w.news[0].At.After(w.now) {
+		n := w.news[0]
+		w.news = w.news[1:]
+		var on dependency
+		if known := w.others[n.of]; known != nil {
+			on = *known
+		}
+		switch n.What {
+		case "Gone":
+			delete(w.others, n.of)
+			continue
+		case "Succeeded":
+			on.success = stamp(n.At)
+		default:
+			on.failure = stamp(n.At)
+		}
+		w.others[n.of] = &on
+	}
 }
 
 // act carries out what was decided. A run that exists is not created, and a status is written only on what was read.
@@ -139,11 +187,11 @@ func (w *world) act(v view) time.Time {
 			return again
 		}
 		r, exists := w.runs[name]
-		if !exists || !r.ended.IsZero() {
+		if !exists || !r.ended.IsZero() || r.cancels == asked {
 			continue
 		}
-		r.cancels, r.phase, r.ended, r.failure = asked, platformv1.OperationCancelled, w.now, "it was cancelled"
-		w.runs[name] = r
+		r.cancels = asked
+		w.runs[name], w.cancelled[name] = r, w.now
 	}
 	for _, name := range p.remove {
 		if w.random != nil && w.dies() {
@@ -156,9 +204,6 @@ func (w *world) act(v view) time.Time {
 	}
 	w.version++
 	w.cj.Status = p.status
-	if len(p.cancel) > 0 {
-		return again
-	}
 	return p.wake
 }
 
@@ -166,19 +211,26 @@ func (w *world) act(v view) time.Time {
 func (w *world) live(until time.Time) {
 	w.t.Helper()
 	for w.now.Before(until) {
-		next := w.turn()
-		for _, r := range w.runs {
-			if end := w.created[r.name].Add(w.takes); r.ended.IsZero() && end.After(w.now) &&
-				(next.IsZero() || end.Before(next)) {
-				next = end
-			}
-		}
-		if next.IsZero() || next.After(until) {
-			next = until
-		}
-		w.now = next
+		w.now = w.following(w.turn(), until)
 	}
 	w.turn()
+}
+
+// following is when somebody looks again: at a moment that a plan named, or until one, or before that when a run ends
+// or there is news of a dependency.
+func (w *world) following(next, until time.Time) time.Time {
+	if next.IsZero() || next.After(until) {
+		next = until
+	}
+	for name, r := range w.runs {
+		if ends := w.endOf(name); r.ended.IsZero() && ends.After(w.now) && ends.Before(next) {
+			next = ends
+		}
+	}
+	if len(w.news) > 0 && w.news[0].At.Before(next) {
+		return w.news[0].At
+	}
+	return next
 }
 
 // times that runs were created for, in order.
