@@ -23,6 +23,10 @@ const (
 	setBack = time.Hour
 	// mostCounted is how many times that are passed over are counted at a time.
 	mostCounted = 1000
+	// underWay says why a time waits or is skipped.
+	underWay = "another run is under way"
+	// mostWaiting is how many times wait at most under the policy Allow, for dependencies: the status holds them.
+	mostWaiting = 1000
 	// shownTimes is how many of the next times the status has.
 	shownTimes = 3
 )
@@ -215,23 +219,17 @@ func (p *planner) queueAll(times []time.Time) {
 	p.giveUp()
 	before := len(p.status.Waiting)
 	for _, at := range times {
-		if why := p.tooLate(at); why != "" {
+		why := p.tooLate(at)
+		if why == "" && p.concurrency() == "Replace" {
+			// A time that has no run replaces none.
+			why = p.turnOf(at).over
+		}
+		if why != "" {
 			p.skip(at, why)
 			continue
 		}
 		p.queue(at, before)
 	}
-}
-
-// giveUp skips the times that have waited too long, so that they are in the way of no other.
-func (p *planner) giveUp() {
-	p.status.Waiting = slices.DeleteFunc(p.status.Waiting, func(at metav1.Time) bool {
-		over := p.turnOf(at.Time).over
-		if over != "" {
-			p.skip(at.Time, over)
-		}
-		return over != ""
-	})
 }
 
 // tooLate says why no run begins any more for a time; empty when one does.
@@ -252,8 +250,12 @@ func (p *planner) queue(at time.Time, before int) {
 	waiting := &p.status.Waiting
 	switch p.concurrency() {
 	case "Forbid":
-		if before > 0 || p.busy(at) {
-			p.skip(at, "another run is under way")
+		switch {
+		case p.busy(at):
+			p.skip(at, underWay)
+			return
+		case before > 0:
+			p.skip(at, "the run of an earlier time waits")
 			return
 		}
 	case "Replace":
@@ -264,13 +266,25 @@ func (p *planner) queue(at time.Time, before int) {
 			p.skip(former.Time, "a later time has come")
 		}
 		*waiting = nil
-	case "Queue":
-		if most := p.cj.Spec.Concurrency.Max; most != nil && len(*waiting) >= int(*most)+p.starting() {
-			p.skip(at, fmt.Sprintf("%d runs are waiting", len(*waiting)))
+	default:
+		most := p.mostWaiting()
+		if len(*waiting) < most {
+			break
+		}
+		if stay := len(*waiting) - p.leaving(); stay >= most {
+			p.skip(at, fmt.Sprintf("%d runs are waiting", stay))
 			return
 		}
 	}
 	*waiting = append(*waiting, *stamp(at))
+}
+
+// mostWaiting is how many times wait at most, under the policies that let several do so.
+func (p *planner) mostWaiting() int {
+	if most := p.cj.Spec.Concurrency.Max; most != nil && p.concurrency() == "Queue" {
+		return int(*most)
+	}
+	return mostWaiting
 }
 
 // busy says whether a run was under way when a time came. What a controller that died created since was made up for
@@ -280,17 +294,6 @@ func (p *planner) busy(at time.Time) bool {
 		r := p.facts.runs[one.Operation]
 		return !p.unrecorded(r) || r.created.Before(p.startOf(at))
 	})
-}
-
-// starting is how many of the times that wait under the policy Queue have their turn now.
-func (p *planner) starting() int {
-	if len(p.status.Active) > 0 || len(p.status.Waiting) == 0 {
-		return 0
-	}
-	if first := p.turnOf(p.status.Waiting[0].Time); first.waits != "" || first.over != "" {
-		return 0
-	}
-	return 1
 }
 
 // skip notes that a time has no run, and why.
@@ -310,104 +313,6 @@ func (p *planner) rest() {
 // waitFor notes what the first time that waits does so for.
 func (p *planner) waitFor(at time.Time, what string) {
 	p.status.WaitingFor = fmt.Sprintf("%s waits: %s", p.shown(at), what)
-}
-
-// dispatch begins the runs whose turn has come.
-func (p *planner) dispatch() {
-	var left []metav1.Time
-	p.status.WaitingFor = ""
-	for _, at := range p.status.Waiting {
-		switch t := p.turnOf(at.Time); {
-		case t.over != "":
-			p.skip(at.Time, t.over)
-		case len(left) > 0 && p.concurrency() != "Allow":
-			left = append(left, at)
-			p.wakeAt(t.until)
-		case t.waits != "":
-			if len(left) == 0 {
-				p.waitFor(at.Time, t.waits)
-			}
-			left = append(left, at)
-			p.wakeAt(t.until)
-		default:
-			p.beginAt(at.Time)
-		}
-	}
-	p.status.Waiting = left
-}
-
-// turn says whether the run of a time begins.
-type turn struct {
-	// waits says what it waits for; empty when it does not wait.
-	waits string
-	// until is when to look again at the latest; zero for no limit.
-	until time.Time
-	// over says why the time is skipped; empty when it is not.
-	over string
-}
-
-// turnOf is that of a time.
-func (p *planner) turnOf(at time.Time) turn {
-	var t turn
-	if deadline := p.cj.Spec.StartingDeadline; deadline != nil {
-		t.until = p.startOf(at).Add(deadline.Duration)
-		if p.facts.now.After(t.until) {
-			return turn{over: fmt.Sprintf("startingDeadline of %s is over", deadline.Duration)}
-		}
-		t.until = t.until.Add(time.Second)
-	}
-	if len(p.status.Active) > 0 && p.concurrency() != "Allow" {
-		t.waits = "another run is under way"
-		return t
-	}
-	for _, d := range p.cj.Spec.DependsOn {
-		why, limit := p.unmet(d, at)
-		switch {
-		case why == "":
-			continue
-		case !p.facts.now.Before(limit) && d.Otherwise == batchv1.DependencyRun:
-			continue
-		case !p.facts.now.Before(limit):
-			return turn{over: why}
-		case t.until.IsZero() || limit.Before(t.until):
-			t.until = limit
-		}
-		t.waits = cmp.Or(t.waits, why)
-	}
-	return t
-}
-
-// unmet says why a dependency keeps the run of a time from beginning, and until when that waits; empty when it does
-// not.
-func (p *planner) unmet(d batchv1.Dependency, at time.Time) (why string, limit time.Time) {
-	limit = p.startOf(at)
-	if d.Timeout != nil {
-		limit = limit.Add(d.Timeout.Duration)
-	}
-	key := dependencyOf(d)
-	named := fmt.Sprintf("%s %q, which it depends on,", key.kind, d.Name)
-	on := p.facts.dependencies[key]
-	switch {
-	case on == nil:
-		return named + " does not exist", limit
-	case d.Condition == batchv1.DependencyLastRunSucceeded:
-		if on.success == nil || on.failure != nil && !on.failure.Before(on.success) {
-			return named + " did not succeed the last time", limit
-		}
-	case d.Condition == batchv1.DependencySucceededSameDay:
-		if on.success == nil || on.success.Time.Before(p.dayOf(at)) {
-			return named + " did not succeed on the same day", limit
-		}
-	case d.Within != nil && (on.success == nil || on.success.Time.Before(at.Add(-d.Within.Duration))):
-		return fmt.Sprintf("%s did not succeed within %s before", named, d.Within.Duration), limit
-	}
-	return "", limit
-}
-
-// dayOf is when the day of a time begins, in the time zone of the schedule.
-func (p *planner) dayOf(at time.Time) time.Time {
-	year, month, day := at.In(p.schedule.Zone()).Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, p.schedule.Zone())
 }
 
 // beginAt begins the run of a time.
@@ -437,9 +342,10 @@ func (p *planner) runManually() {
 		key: fmt.Sprintf("%s/run/%s", p.cj.UID, token)})
 }
 
-// replace cancels what is under way for a time that waits.
+// replace cancels what is under way for a time whose turn has come otherwise.
 func (p *planner) replace() {
-	if p.concurrency() != "Replace" || len(p.status.Waiting) == 0 || p.cj.Spec.Suspend {
+	if p.concurrency() != "Replace" || len(p.status.Waiting) == 0 || p.cj.Spec.Suspend ||
+		!p.turnOf(p.status.Waiting[0].Time).replaces {
 		return
 	}
 	for _, one := range p.status.Active {
