@@ -113,12 +113,13 @@ var runMoved = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// dependencyMoved passes CronJobs with another last success, those that depend on others or on themselves otherwise
-// than before, and those that come and go.
+// dependencyMoved passes CronJobs with another last success or failure, those that depend on others or on themselves
+// otherwise than before, and those that come and go.
 var dependencyMoved = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*batchv1.CronJob), e.ObjectNew.(*batchv1.CronJob)
 		return !before.Status.LastSuccessTime.Equal(after.Status.LastSuccessTime) ||
+			!failedAt(before).Equal(failedAt(after)) ||
 			!slices.Equal(leads(before), leads(after)) || invalidDependency(before) != invalidDependency(after)
 	},
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -159,7 +160,7 @@ func (c *Controller) work(ctx context.Context, cj *batchv1.CronJob) outcome.Outc
 	}
 	schedule, text, err := compile(cj, tasks, c.check)
 	if err != nil {
-		return refuse(cj, err, waiting, f.runs)
+		return refuse(cj, err, waiting, f)
 	}
 	p := decide(cj, schedule, f)
 	if len(waiting) > 0 {

@@ -53,11 +53,15 @@ func (c *Controller) cronJob(ctx context.Context, key client.ObjectKey) (*depend
 	if on == nil {
 		return nil, err
 	}
-	found := &dependency{success: on.Status.LastSuccessTime}
-	if on.Status.LastFailure != nil {
-		found.failure = on.Status.LastFailure.Time
+	return &dependency{success: on.Status.LastSuccessTime, failure: failedAt(on)}, nil
+}
+
+// failedAt is when a run of a CronJob last failed; nil for never.
+func failedAt(cj *batchv1.CronJob) *metav1.Time {
+	if cj.Status.LastFailure == nil {
+		return nil
 	}
-	return found, nil
+	return cj.Status.LastFailure.Time
 }
 
 // readCronJob reads a CronJob; nil when it does not exist.

@@ -152,6 +152,10 @@ func (p *planner) countEnded() {
 
 func (p *planner) fail(name string, at time.Time, why string) {
 	p.status.Counts.Failed++
+	if last := p.status.LastFailure; last != nil && last.Time != nil && last.Time.After(at) {
+		// Runs under way together that are seen to have ended together come in the order in which they began.
+		return
+	}
 	p.status.LastFailure = &batchv1.RunFailure{Operation: name, Time: stamp(at), Reason: why}
 }
 

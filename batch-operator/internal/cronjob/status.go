@@ -13,12 +13,16 @@ import (
 	"github.com/zeroinfra/batch-operator/internal/semaphore"
 )
 
-// refuse reports that a spec cannot be had. Runs that are under way go on, those that wait have their turn, and times
-// pass.
-func refuse(cj *batchv1.CronJob, why error, waiting map[string]string, runs map[string]run) outcome.Outcome {
+// refuse reports that a spec cannot be had. Runs that are under way go on and are counted when they end, those that
+// wait have their turn, and times pass.
+func refuse(cj *batchv1.CronJob, why error, waiting map[string]string, f facts) outcome.Outcome {
+	p := &planner{cj: cj, facts: f}
+	p.status = *cj.Status.DeepCopy()
+	p.countEnded()
+	cj.Status = p.status
 	cj.Status.NextTimes, cj.Status.WaitingFor = nil, ""
 	o := report(cj, outcome.Stalled(platformv1.ReasonInvalidSpec, why.Error()))
-	if tellActive(cj, waiting, runs) {
+	if tellActive(cj, waiting, f.runs) {
 		return o.Within(semaphore.Poll)
 	}
 	return o
