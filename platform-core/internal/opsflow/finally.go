@@ -31,14 +31,17 @@ func (r *run) deferred() string {
 	return first
 }
 
-// hinges says whether a step follows from one that had an earlier run fail at its end: what became of it there says
-// nothing.
+// hinges says whether a step follows from one that failed in an earlier run, which continued: what became of it there
+// says nothing. Only the steps of an inline template follow from one as well that has no run fail: those of others go
+// on as if it had succeeded.
 func hinges(template optemplate.Template, earlier *platformv1.Operation, name string) bool {
 	before := template.Before(name)
 	return slices.ContainsFunc(earlier.Status.Steps, func(step platformv1.StepStatus) bool {
 		t, ok := template.Step(step.Name)
-		return ok && t.OnFailure == optemplate.FailureDefers && step.Phase == platformv1.OperationFailed &&
-			slices.Contains(before, step.Name)
+		if !ok || step.Phase != platformv1.OperationFailed || !slices.Contains(before, step.Name) {
+			return false
+		}
+		return t.OnFailure == optemplate.FailureDefers || t.OnFailure == optemplate.FailureContinues && IsInline(earlier)
 	})
 }
 

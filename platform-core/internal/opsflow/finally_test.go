@@ -125,6 +125,21 @@ func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
 	}
 }
 
+// A step that did not have its run fail runs again in another one as well, and what follows from it is not taken over.
+func TestRetryOfAStepThatTheRunWentOnWithoutGoesOnFromThere(t *testing.T) {
+	f := newFlow(t, strings.Replace(graph, "onFailure: FailAtEnd", "onFailure: Continue", 1)+
+		"  - {name: e, needs: [b], onFailure: FailAtEnd, http: {url: 'http://x/bad'}}\n", calls)
+	f.reconcile(nil)
+	f.want(platformv1.OperationFailed,
+		"a=Failed b=Succeeded c=Skipped d=Succeeded e=Failed tell=Succeeded last=Succeeded")
+	again := newFlow(t, f.op.Spec.Template, func(*opsflow.Effect) *opsflow.Answer {
+		return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{Status: 200}}
+	})
+	again.reconcile(f.op)
+	again.want(platformv1.OperationSucceeded,
+		"a=Succeeded b=Succeeded c=Succeeded d=Skipped e=Succeeded tell=Succeeded last=Succeeded")
+}
+
 func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
 	slow := strings.Replace(graph, "http://x/bad", "http://x/slow", 1)
 	for title, end := range map[string]func(*flow){
