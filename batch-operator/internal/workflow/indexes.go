@@ -31,7 +31,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 // wokenBy returns what a Workflow is woken by.
 func wokenBy(wf *batchv1.Workflow) []string {
 	var by []string
-	if from := wf.Spec.TemplateFrom; wf.Status.Operation == "" {
+	if from := wf.Spec.TemplateFrom; wf.Status.Operation == "" || retries(wf) {
 		if from != nil {
 			by = append(by, byTasks+from.Name)
 		}

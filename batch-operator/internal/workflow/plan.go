@@ -25,6 +25,9 @@ const domain = "batch"
 // defaultDeadline is how long a run may take whose Workflow says nothing.
 const defaultDeadline = 24 * time.Hour
 
+// terminated says how a run ended whose Operation was deleted for spec.terminate.
+const terminated = "it was terminated"
+
 // facts are what is decided on beside the Workflow.
 type facts struct {
 	now time.Time
@@ -98,7 +101,10 @@ func decide(wf *batchv1.Workflow, f facts) plan {
 	}
 	p := proceed(wf, f)
 	if finished(&wf.Status) {
-		p.wake = expire(wf, f).wake
+		over := expire(wf, f)
+		p.wake = over.wake
+		// One that has just ended goes once that is on record, and one whose retry cannot be had with its time.
+		p.remove = over.remove && p.invalid != nil
 	}
 	return p
 }
@@ -121,7 +127,7 @@ func proceed(wf *batchv1.Workflow, f facts) plan {
 	case s.Operation == "" || finished(s):
 		return begin(wf, f)
 	case f.operation == nil && wf.Spec.Terminate:
-		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, "it was terminated", new(metav1.NewTime(f.now))
+		s.Phase, s.Message, s.CompletionTime = batchv1.WorkflowStopped, terminated, new(metav1.NewTime(f.now))
 		return plan{}
 	case f.operation == nil:
 		s.Phase, s.CompletionTime = batchv1.WorkflowFailed, new(metav1.NewTime(f.now))
@@ -220,11 +226,15 @@ func follow(wf *batchv1.Workflow, f facts) plan {
 	mirror(s.Tasks, op)
 	s.Progress = progress(s.Tasks)
 	if op.Status.Phase.Ended() {
+		s.CompletionTime = op.Status.CompletionTime
+		if wf.Spec.Terminate && endedByDeletion(op) {
+			s.Phase, s.Message = batchv1.WorkflowStopped, terminated
+			return plan{}
+		}
 		s.Phase, s.Message = phaseOfEnd(op), cmp.Or(taskgraph.Said(op.Status.Error), "it was stopped")
 		if s.Phase == batchv1.WorkflowSucceeded {
 			s.Message, s.Outputs = "", op.Status.Outputs
 		}
-		s.CompletionTime = op.Status.CompletionTime
 		return plan{}
 	}
 	if wf.Spec.Terminate {
@@ -246,6 +256,13 @@ func follow(wf *batchv1.Workflow, f facts) plan {
 		s.Phase, s.Message, p.wake = batchv1.WorkflowPending, f.waiting, f.now.Add(semaphore.Poll)
 	}
 	return p
+}
+
+// endedByDeletion says whether an Operation ended since it was deleted: one with artifacts stays until they are
+// removed.
+func endedByDeletion(op *platformv1.Operation) bool {
+	ready := conditions.Get(op, platformv1.ReadyCondition)
+	return !op.DeletionTimestamp.IsZero() && ready != nil && ready.Reason == platformv1.ReasonDeleting
 }
 
 func phaseOfEnd(op *platformv1.Operation) batchv1.WorkflowPhase {

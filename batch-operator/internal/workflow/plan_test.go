@@ -4,6 +4,7 @@ package workflow
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,20 @@ func TestTimeAfterTheEnd(t *testing.T) {
 	}
 }
 
+// One whose end nobody saw before its time was over says first how it ended: others may wait for that.
+func TestAnEndIsOnRecordBeforeTheTimeAfterItIsOver(t *testing.T) {
+	wf := simple()
+	wf.Spec.TTLSecondsAfterFinished = new(int32(0))
+	op := decide(wf, facts{now: noon, check: accept}).create
+	op.Status.Phase, op.Status.CompletionTime = platformv1.OperationSucceeded, new(metav1.NewTime(noon))
+	if p := decide(wf, facts{now: noon, check: accept, operation: op}); p.remove || p.wake.IsZero() {
+		t.Errorf("as it ends the plan is %+v", p)
+	}
+	if p := decide(wf, facts{now: noon, check: accept}); !p.remove {
+		t.Errorf("after that the plan is %+v", p)
+	}
+}
+
 // TestTimeAfterTheEndBeginsWithIt: nothing else happens to a Workflow after its end.
 func TestTimeAfterTheEndBeginsWithIt(t *testing.T) {
 	wf := simple()
@@ -97,5 +112,66 @@ func TestTimeAfterTheEndBeginsWithIt(t *testing.T) {
 	if p := decide(wf, facts{now: noon, check: accept, operation: op}); wf.Status.Phase != batchv1.WorkflowSucceeded ||
 		!p.wake.Equal(noon.Add(time.Minute)) {
 		t.Errorf("it is %s, and the plan is %+v", wf.Status.Phase, p)
+	}
+}
+
+// A retry that cannot be had keeps no Workflow beyond its time, and wakes nobody in the past, which would be at once
+// and again and again.
+func TestTimeAfterTheEndOfARunWhoseRetryIsInvalid(t *testing.T) {
+	wf := simple()
+	wf.Spec.Tasks, wf.Spec.TemplateFrom = nil, &batchv1.WorkflowTemplate{Name: "gone"}
+	wf.Spec.TTLSecondsAfterFinished = new(int32(60))
+	wf.Annotations = map[string]string{batchv1.RetryAnnotation: "now"}
+	wf.Status.Phase, wf.Status.CompletionTime = batchv1.WorkflowFailed, new(metav1.NewTime(noon))
+	wf.Status.Operation = "simple-0a1b2c3d-1"
+	if p := decide(wf, facts{now: noon.Add(59 * time.Second), check: accept}); p.invalid == nil || p.remove ||
+		!p.wake.Equal(noon.Add(time.Minute)) {
+		t.Errorf("before its time the plan is %+v", p)
+	}
+	if p := decide(wf, facts{now: noon.Add(time.Minute), check: accept}); !p.remove {
+		t.Errorf("after its time the plan is %+v", p)
+	}
+}
+
+// What a retry lacks may come as what a first attempt lacks may.
+func TestAWorkflowIsWokenByTheTemplateThatItsRetryLacks(t *testing.T) {
+	wf := simple()
+	wf.Spec.Tasks, wf.Spec.TemplateFrom = nil, &batchv1.WorkflowTemplate{Name: "gone"}
+	wf.Status.Phase, wf.Status.Operation = batchv1.WorkflowFailed, "simple-0a1b2c3d-1"
+	if by := wokenBy(wf); len(by) > 0 {
+		t.Errorf("without a retry it is woken by %v", by)
+	}
+	wf.Annotations = map[string]string{batchv1.RetryAnnotation: "now"}
+	if by := wokenBy(wf); !slices.Contains(by, byTasks+"gone") || !slices.Contains(by, byTemplate) {
+		t.Errorf("with a retry it is woken by %v", by)
+	}
+}
+
+// The Operation of a run with artifacts stays for a while after it was deleted, and has failed then.
+func TestARunWithArtifactsThatIsTerminatedIsStopped(t *testing.T) {
+	for title, c := range map[string]struct {
+		terminate bool
+		reason    string
+		phase     batchv1.WorkflowPhase
+		message   string
+	}{
+		"terminated":          {true, platformv1.ReasonDeleting, batchv1.WorkflowStopped, "it was terminated"},
+		"deleted by somebody": {false, platformv1.ReasonDeleting, batchv1.WorkflowFailed, "it was deleted before it ended"},
+		"failed before":       {true, "StepFailed", batchv1.WorkflowFailed, "it was deleted before it ended"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			wf := simple()
+			op := decide(wf, facts{now: noon, check: accept}).create
+			op.DeletionTimestamp = new(metav1.NewTime(noon))
+			op.Status.Phase, op.Status.Error = platformv1.OperationFailed, "it was deleted before it ended"
+			op.Status.CompletionTime = new(metav1.NewTime(noon))
+			op.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse,
+				Reason: c.reason}}
+			wf.Spec.Terminate = c.terminate
+			decide(wf, facts{now: noon, check: accept, operation: op})
+			if s := wf.Status; s.Phase != c.phase || s.Message != c.message || s.CompletionTime == nil {
+				t.Errorf("the status is %+v", s)
+			}
+		})
 	}
 }
