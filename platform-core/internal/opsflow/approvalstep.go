@@ -50,6 +50,45 @@ func (approvalStep) advance(r *run, t *optemplate.Step, step *platformv1.StepSta
 	}
 }
 
+// unapproved says whether a step does not begin since an approval is asked for again that it needs by way of a step
+// that was taken over from an earlier run. When nobody gives it, the step is skipped: its condition is about the run
+// before.
+func (r *run) unapproved(step *platformv1.StepStatus) bool {
+	template := &r.facts.Template
+	if step.Phase != platformv1.OperationPending || !template.Plain(step.Name) {
+		return false
+	}
+	var before []string
+	for i := range r.status.Steps {
+		asked := &r.status.Steps[i]
+		t, known := template.Step(asked.Name)
+		if !known || t.Approval == nil || asked.Phase == platformv1.OperationSucceeded {
+			continue
+		}
+		if before == nil {
+			before = template.Before(step.Name)
+		}
+		switch {
+		case !slices.Contains(before, asked.Name):
+		case !ended(asked):
+			return true
+		case asked.Phase == platformv1.OperationFailed && r.doneBefore(before, asked.Name):
+			step.Phase = platformv1.OperationSkipped
+			return true
+		}
+	}
+	return false
+}
+
+// doneBefore says whether one of some steps that needs another one had succeeded before the run began.
+func (r *run) doneBefore(steps []string, needs string) bool {
+	return slices.ContainsFunc(steps, func(name string) bool {
+		step := r.find(name)
+		return step.CompletionTime != nil && step.CompletionTime.Before(r.status.StartTime) &&
+			slices.Contains(r.facts.Template.Before(name), needs)
+	})
+}
+
 // rejected is the verdict of an approval that a user rejected, with his reason where he gave one. A decision is given
 // once, so that it is not tried again.
 func rejected(approval *platformv1.OperationApproval, user, message string) verdict {

@@ -126,7 +126,7 @@ func TestRunFailsAtItsEndAndGoesOnFromThere(t *testing.T) {
 }
 
 // A step that did not have its run fail runs again in another one as well, and what follows from it is not taken over.
-func TestRetryOfAStepThatTheRunWentOnWithoutGoesOnFromThere(t *testing.T) {
+func TestRetryOfAStepThatTheRunContinuedWithoutGoesOnFromThere(t *testing.T) {
 	f := newFlow(t, strings.Replace(graph, "onFailure: FailAtEnd", "onFailure: Continue", 1)+
 		"  - {name: e, needs: [b], onFailure: FailAtEnd, http: {url: 'http://x/bad'}}\n", calls)
 	f.reconcile(nil)
@@ -138,6 +138,38 @@ func TestRetryOfAStepThatTheRunWentOnWithoutGoesOnFromThere(t *testing.T) {
 	again.reconcile(f.op)
 	again.want(platformv1.OperationSucceeded,
 		"a=Succeeded b=Succeeded c=Succeeded d=Skipped e=Succeeded tell=Succeeded last=Succeeded")
+}
+
+// What is left to do after an approval waits for that of the run that does it, also where what is in between is done.
+func TestRetryWaitsForTheApprovalThatItAsksForAgain(t *testing.T) {
+	const gated = `
+name: Gated
+steps:
+  - {name: ask, needs: [], onFailure: FailAtEnd, approval: {message: go on}}
+  - {name: a, needs: [ask], when: 'tasks.ask.phase == "Succeeded"', onFailure: FailAtEnd, http: {url: 'http://x/good'}}
+  - {name: b, needs: [a], when: 'tasks.a.phase == "Succeeded"', onFailure: FailAtEnd, http: {url: 'http://x/bad'}}
+  - {name: tell, finally: true, http: {url: 'http://x/good'}}
+`
+	decide := func(f *flow, decision platformv1.OperationDecision) {
+		f.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: decision}
+		f.reconcile(nil)
+	}
+	f := newFlow(t, gated, calls)
+	f.reconcile(nil)
+	decide(f, platformv1.OperationApproved)
+	f.want(platformv1.OperationFailed, "ask=Succeeded a=Succeeded b=Failed tell=Succeeded")
+	for decision, want := range map[platformv1.OperationDecision]string{
+		platformv1.OperationApproved: "Succeeded: ask=Succeeded a=Succeeded b=Succeeded tell=Succeeded",
+		platformv1.OperationRejected: "Failed: ask=Failed a=Succeeded b=Skipped tell=Succeeded",
+	} {
+		again := newFlow(t, strings.Replace(gated, "bad", "better", 1), calls)
+		again.facts.Now = f.facts.Now.Add(time.Hour)
+		again.reconcile(f.op)
+		again.want(platformv1.OperationAwaitingApproval, "ask=Running a=Succeeded b=Pending tell=Pending")
+		decide(again, decision)
+		phase, steps, _ := strings.Cut(want, ": ")
+		again.want(platformv1.OperationPhase(phase), steps)
+	}
 }
 
 func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {

@@ -54,7 +54,7 @@ func (r *run) round() {
 		if slices.ContainsFunc(r.facts.Template.NeedsOf(step.Name), func(need string) bool {
 			before := r.find(need)
 			return before == nil || !ended(before)
-		}) {
+		}) || r.unapproved(step) {
 			continue
 		}
 		v := r.held(t)
