@@ -21,6 +21,26 @@ func NeedsRecord(op *platformv1.Operation, d Decision) bool {
 	return !equality.Semantic.DeepEqual(op.Status, d.Status)
 }
 
+// UnderWay are the keys of the effects of the steps, and of their items, that are under way on record.
+func UnderWay(op *platformv1.Operation) map[string]struct{} {
+	r, keys := &run{op: op}, map[string]struct{}{}
+	for i := range op.Status.Steps {
+		step := &op.Status.Steps[i]
+		switch {
+		case step.Phase != platformv1.OperationRunning:
+			continue
+		case len(step.Targets) == 0 && step.Items == nil:
+			keys[r.key(step, "")] = struct{}{}
+		}
+		for j := range step.Targets {
+			if step.Targets[j].Phase == platformv1.OperationRunning {
+				keys[r.key(step, step.Targets[j].Name)] = struct{}{}
+			}
+		}
+	}
+	return keys
+}
+
 // withoutItems is a status without how far the items of steps are.
 func withoutItems(status *platformv1.OperationStatus) *platformv1.OperationStatus {
 	status = status.DeepCopy()

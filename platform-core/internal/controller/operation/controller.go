@@ -187,6 +187,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// Nothing was done: whatever is wrong with its target does not matter.
 		return c.carryOut(ctx, op, nil, opsflow.Wait(op, c.applicationOf(ctx, op), outcome.Done(), c.Now()))
 	}
+	c.calls.retain(op)
 	seen, refusal, err := c.observe(ctx, op)
 	switch {
 	case errors.Is(err, errUnclaimed):

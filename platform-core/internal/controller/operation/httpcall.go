@@ -36,7 +36,8 @@ const (
 )
 
 // calls are those that steps make, by Operation and key. No worker waits for one: its end wakes the Operation. They are
-// remembered until the Operation has ended, so that an answer is not lost when the record of it could not be written.
+// remembered as long as their step, or item, is under way on record, so that an answer is not lost when the record of
+// it could not be written.
 type calls struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	slots chan struct{}
@@ -89,6 +90,23 @@ func (c *calls) forget(key types.NamespacedName) {
 		one.cancel()
 	}
 	delete(c.made, key)
+}
+
+// retain ends and forgets the calls of an Operation but for those of what is under way on record.
+func (c *calls) retain(op *platformv1.Operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	made := c.made[client.ObjectKeyFromObject(op)]
+	if len(made) == 0 {
+		return
+	}
+	underWay := opsflow.UnderWay(op)
+	for key, one := range made {
+		if _, is := underWay[key]; !is {
+			one.cancel()
+			delete(made, key)
+		}
+	}
 }
 
 // find returns a call that was made; nil for none.

@@ -161,3 +161,59 @@ func TestAuthorityOfACall(t *testing.T) {
 		})
 	}
 }
+
+// Of a step that makes many calls only those are remembered that are not on record: their answers may be large, and the
+// next attempt of an item is another call, whatever the items are called.
+func TestCallsAreForgottenOnceTheyAreOnRecord(t *testing.T) {
+	server := serving(t, (*httptest.Server).Start, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-r.Context().Done()
+		}
+		_, _ = io.WriteString(w, "ok")
+	})
+	c := caller(t, server)
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "call", UID: "1"}}
+	op.Status.Steps = []platformv1.StepStatus{{Name: "all", Phase: platformv1.OperationRunning, Attempts: 1,
+		Targets: []platformv1.StepTarget{{Name: "a", Phase: platformv1.OperationRunning},
+			{Name: "a/2", Phase: platformv1.OperationRunning}, {Name: "b", Phase: platformv1.OperationRunning}}},
+		{Name: "one", Phase: platformv1.OperationRunning, Attempts: 2}}
+	keys := []string{"1/all/a", "1/all/a/2", "1/one/2", "1/all/b"}
+	for i, key := range keys {
+		call := get("http://service.shop/")
+		if i == len(keys)-1 {
+			call = get("http://service.shop/slow")
+		}
+		if _, err := c.http(t.Context(), op, &opsflow.Effect{Key: key, HTTP: call}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range len(keys) - 1 {
+		<-c.calls.ended
+	}
+	known := func() string {
+		var known []string
+		for _, key := range keys {
+			if _, made := c.calls.find(client.ObjectKeyFromObject(op), key); made {
+				known = append(known, key)
+			}
+		}
+		return strings.Join(known, " ")
+	}
+	c.calls.retain(op)
+	if got, want := known(), strings.Join(keys, " "); got != want {
+		t.Errorf("while all are under way it knows %q, want %q", got, want)
+	}
+	targets := op.Status.Steps[0].Targets
+	targets[1].Phase, targets[2].Phase = platformv1.OperationSucceeded, platformv1.OperationFailed
+	c.calls.retain(op)
+	if got, want := known(), "1/all/a 1/one/2"; got != want {
+		t.Errorf("once two are on record it knows %q, want %q", got, want)
+	}
+	// The call that nobody waits for any more has ended.
+	<-c.calls.ended
+	op.Status.Steps[0].Phase, op.Status.Steps[1].Attempts = platformv1.OperationPending, 3
+	c.calls.retain(op)
+	if got := known(); got != "" {
+		t.Errorf("between attempts it knows %q", got)
+	}
+}
