@@ -24,12 +24,17 @@ import (
 // finishedField indexes Operations that have ended by who keeps their record, see keeperOf.
 const finishedField = "finishedOfApplication"
 
+// finishedOf leaves out those that are kept by what controls them, unless they have a time of their own: that has yet
+// to read how they ended, or has a history of its own.
 func finishedOf(obj client.Object) []string {
 	op := obj.(*platformv1.Operation)
-	if !opsflow.Finished(op) {
+	keeper := keeperOf(op)
+	switch {
+	case !opsflow.Finished(op),
+		keeper == nobody && metav1.GetControllerOf(op) != nil && op.Spec.TTLSecondsAfterFinished == nil:
 		return nil
 	}
-	return []string{keeperOf(op)}
+	return []string{keeper}
 }
 
 // queuedBehind wakes the Operations that wait for one that ended, and those that its steps run.
