@@ -342,3 +342,30 @@ func TestWaitFailsWhereItsObjectHas(t *testing.T) {
 	f.reconcile(nil)
 	f.want(platformv1.OperationFailed, "w=Failed")
 }
+
+// A Job of somebody else under the name of one item is no reason to leave those of the others running.
+func TestAStoppedStepEndsTheJobsOfAllItems(t *testing.T) {
+	stopped := map[string]bool{}
+	f := newFlow(t, `
+name: Many
+steps:
+  - {name: a, forEach: '["x", "y"]', parallelism: 2, container: {image: 'example/tool:1'}}
+`, func(e *opsflow.Effect) *opsflow.Answer {
+		switch {
+		case e.Job.Name == "run-a-1":
+			return &opsflow.Answer{Failure: opsflow.FailureRefused, Problem: "there is a Job that is not of this Operation"}
+		case e.Job.Verb == opsflow.JobStop:
+			stopped[e.Job.Name] = true
+			return &opsflow.Answer{}
+		}
+		return &opsflow.Answer{Job: opsflow.JobState{Phase: platformv1.OperationRunning}}
+	})
+	f.reconcile(nil)
+	f.want(platformv1.OperationRunning, "a=Running")
+	f.op.Spec.Cancel = true
+	f.reconcile(nil)
+	f.want(platformv1.OperationCancelled, "a=Cancelled")
+	if !stopped["run-a-2"] {
+		t.Errorf("the Jobs that were stopped are %v", stopped)
+	}
+}

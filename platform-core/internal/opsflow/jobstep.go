@@ -304,7 +304,8 @@ func (r *run) withdrawJobs(t *optemplate.Step, step *platformv1.StepStatus) verd
 		answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Job: &Job{Verb: JobStop, Name: name}}, waiting)
 		switch {
 		case v.failed != "":
-			return verdict{}
+			// It is a Job of somebody else.
+			continue
 		case answer == nil:
 			return v
 		case answer.Job.Phase == platformv1.OperationRunning:
