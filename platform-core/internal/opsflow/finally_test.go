@@ -193,6 +193,30 @@ func TestFinalStepsAreTakenHoweverARunEnds(t *testing.T) {
 	}
 }
 
+// A step that is taken finally goes on when its run is cancelled meanwhile: it would be taken then, had it not begun.
+func TestFinalStepThatHasBegunGoesOnWhenTheRunIsCancelled(t *testing.T) {
+	answers := false
+	f := newFlow(t, strings.NewReplacer("http://x/bad", "http://x/good", "http://x/${tasks.a.phase}", "http://x/slow").
+		Replace(graph), func(e *opsflow.Effect) *opsflow.Answer {
+		if answers {
+			return &opsflow.Answer{HTTP: &opsflow.HTTPResponse{Status: 200}}
+		}
+		return calls(e)
+	})
+	f.reconcile(nil)
+	const tasks = "a=Succeeded b=Succeeded c=Succeeded d=Skipped "
+	f.want(platformv1.OperationRunning, tasks+"tell=Running last=Pending")
+	f.op.Spec.Cancel = true
+	f.reconcile(nil)
+	f.want(platformv1.OperationRunning, tasks+"tell=Running last=Pending")
+	answers = true
+	f.reconcile(nil)
+	f.want(platformv1.OperationCancelled, tasks+"tell=Succeeded last=Succeeded")
+	if got := strings.Join(f.asked, " "); strings.Count(got, "1/last") != 1 || strings.Contains(got, "stop") {
+		t.Errorf("it asked for %s", got)
+	}
+}
+
 func TestFinalStepHasATimeOfItsOwn(t *testing.T) {
 	f := newFlow(t, "name: Graph\ntimeout: 10s\nsteps:\n  - {name: a, http: {url: 'http://x/good'}}\n  - {name: tell, "+
 		"finally: true, http: {url: 'http://x/slow'}}\n", calls)

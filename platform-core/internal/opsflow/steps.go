@@ -224,12 +224,12 @@ func (r *run) end(ending platformv1.OperationEnding, culprit, why string) {
 	r.stopSteps(why, platformv1.OperationCancelled)
 }
 
-// stopSteps leaves the steps that are under way as they are.
+// stopSteps leaves the steps that are under way as they are. What is taken finally goes on, where the run does.
 func (r *run) stopSteps(why string, phase platformv1.OperationPhase) {
 	at := metav1.NewTime(r.facts.Now)
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
-		if step.Phase != platformv1.OperationRunning {
+		if step.Phase != platformv1.OperationRunning || r.facts.Template.Finally(step.Name) {
 			continue
 		}
 		step.Phase, step.CompletionTime, step.Message = phase, &at, why
