@@ -367,29 +367,45 @@ func TestWaitFailsWhereItsObjectHas(t *testing.T) {
 	f.want(platformv1.OperationFailed, "w=Failed")
 }
 
-// A Job of somebody else under the name of one item is no reason to leave those of the others running.
-func TestAStoppedStepEndsTheJobsOfAllItems(t *testing.T) {
-	stopped := map[string]bool{}
-	f := newFlow(t, `
-name: Many
-steps:
-  - {name: a, forEach: '["x", "y"]', parallelism: 2, container: {image: 'example/tool:1'}}
-`, func(e *opsflow.Effect) *opsflow.Answer {
+// fleetOfJobs answers for the Jobs of step a, of which the first is somebody else's. It keeps which of them run.
+func fleetOfJobs(running map[string]bool) func(*opsflow.Effect) *opsflow.Answer {
+	return func(e *opsflow.Effect) *opsflow.Answer {
+		state := opsflow.JobState{Phase: platformv1.OperationRunning}
 		switch {
 		case e.Job.Name == "run-a-1":
 			return &opsflow.Answer{Failure: opsflow.FailureRefused, Problem: "there is a Job that is not of this Operation"}
+		case e.Job.Verb == opsflow.JobStopStep && e.Job.Task.Step == "a":
+			state = opsflow.JobState{}
+			clear(running)
 		case e.Job.Verb == opsflow.JobStop:
-			stopped[e.Job.Name] = true
-			return &opsflow.Answer{}
+			state = opsflow.JobState{}
+			delete(running, e.Job.Name)
+		default:
+			running[e.Job.Name] = true
 		}
-		return &opsflow.Answer{Job: opsflow.JobState{Phase: platformv1.OperationRunning}}
-	})
+		return &opsflow.Answer{Job: state}
+	}
+}
+
+// A step that is stopped leaves the Job of no item running: not those behind a Job of somebody else, nor one that is
+// not on record since its turn was lost.
+func TestAStoppedStepEndsTheJobsOfAllItems(t *testing.T) {
+	running := map[string]bool{}
+	f := newFlow(t, `
+name: Many
+steps:
+  - {name: a, forEach: '["x", "y", "z"]', parallelism: 2, container: {image: 'example/tool:1'}}
+`, fleetOfJobs(running))
 	f.reconcile(nil)
 	f.want(platformv1.OperationRunning, "a=Running")
+	if !running["run-a-2"] {
+		t.Fatalf("these run: %v", running)
+	}
+	running["run-a-3"] = true
 	f.op.Spec.Cancel = true
 	f.reconcile(nil)
 	f.want(platformv1.OperationCancelled, "a=Cancelled")
-	if !stopped["run-a-2"] {
-		t.Errorf("the Jobs that were stopped are %v", stopped)
+	if len(running) > 0 {
+		t.Errorf("these still run: %v", running)
 	}
 }

@@ -83,6 +83,9 @@ const (
 	JobRemove JobVerb = "remove"
 	// JobStop ends one that runs, and leaves one that has ended.
 	JobStop JobVerb = "stop"
+	// JobStopStep ends all that run of the step of a Task, whatever they are called. The answer is Running while there are
+	// any.
+	JobStopStep JobVerb = "stopStep"
 )
 
 // JobState is how a Job stands.
@@ -311,6 +314,26 @@ func (r *run) withdrawJobs(t *optemplate.Step, step *platformv1.StepStatus) verd
 		case answer.Job.Phase == platformv1.OperationRunning:
 			return verdict{waiting: waiting, retry: objectPoll}
 		}
+	}
+	if step.Items != nil {
+		return r.withdrawUnrecorded(step)
+	}
+	return verdict{}
+}
+
+// withdrawUnrecorded ends the Jobs of items that are not on record: they were made in a turn that was lost, since the
+// controller died or the Operation was changed meanwhile.
+func (r *run) withdrawUnrecorded(step *platformv1.StepStatus) verdict {
+	waiting := fmt.Sprintf("the jobs of step %q to be gone", step.Name)
+	answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop all/" + step.Name,
+		Job: &Job{Verb: JobStopStep, Task: &Task{Step: step.Name}}}, waiting)
+	switch {
+	case v.failed != "":
+		return verdict{}
+	case answer == nil:
+		return v
+	case answer.Job.Phase == platformv1.OperationRunning:
+		return verdict{waiting: waiting, retry: objectPoll}
 	}
 	return verdict{}
 }

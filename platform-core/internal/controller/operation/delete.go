@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -51,7 +52,7 @@ func (c *Controller) delete(ctx context.Context, cached *platformv1.Operation) (
 	if op.UID != cached.UID {
 		return reconcile.Result{}, nil
 	}
-	if working, err := c.stopTasks(ctx, op); working || err != nil {
+	if working, err := c.stopTasks(ctx, op, nil); working || err != nil {
 		return reconcile.Result{RequeueAfter: discardPoll}, err
 	}
 	shared, err := c.sharesArtifacts(ctx, op)
@@ -64,11 +65,13 @@ func (c *Controller) delete(ctx context.Context, cached *platformv1.Operation) (
 	return c.discard(ctx, op)
 }
 
-// stopTasks ends the Jobs of an Operation that run, and says whether there are any.
-func (c *Controller) stopTasks(ctx context.Context, op *platformv1.Operation) (working bool, err error) {
+// stopTasks ends the Jobs of an Operation that run and have some labels, and says whether there are any.
+func (c *Controller) stopTasks(ctx context.Context, op *platformv1.Operation,
+	labelled client.MatchingLabels) (working bool, err error) {
 	var list batchv1.JobList
 	named := client.MatchingLabels{
 		platformv1.OperationLabel: platformv1.DerivedName(platformv1.MaxLabelValue, op.Name)}
+	maps.Copy(named, labelled)
 	if err := c.live.List(ctx, &list, client.InNamespace(op.Namespace), named); err != nil {
 		return false, fmt.Errorf("cannot list the Jobs of Operation %q: %w", op.Name, err)
 	}

@@ -23,6 +23,13 @@ import (
 // job makes, looks at or removes the Job of a step. It is read from the API server: nobody here waits for the cache.
 func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *observation,
 	wanted *opsflow.Job) (*opsflow.Answer, error) {
+	if wanted.Verb == opsflow.JobStopStep {
+		working, err := c.stopTasks(ctx, op, client.MatchingLabels{platformv1.StepLabel: wanted.Task.Step})
+		if err != nil || !working {
+			return &opsflow.Answer{}, err
+		}
+		return &opsflow.Answer{Job: opsflow.JobState{Phase: platformv1.OperationRunning}}, nil
+	}
 	if wanted.Verb == opsflow.JobRun {
 		if refusal, err := c.makeJob(ctx, op, seen, wanted); refusal != nil || err != nil {
 			return refusal, err

@@ -115,6 +115,49 @@ func TestTasksRunAsJobsOfTheAccount(t *testing.T) {
 	}
 }
 
+const many = `
+name: Many
+steps:
+  - {name: all, forEach: '["a", "b", "c"]', parallelism: 2, container: {image: 'example/tool:1'}}
+  - {name: one, needs: [], container: {image: 'example/tool:1'}}
+`
+
+// What is on record of a step may lack a Job that was made: its turn was lost as the Operation was changed. A cancelled
+// Operation ends when that is gone as well.
+func TestACancelledOperationLeavesNoJobOfAnItemRunning(t *testing.T) {
+	f := newFixture(t, 0)
+	f.controller(nil)
+	op := f.inline("many", many, f.worker())
+	testkit.Eventually(t, "Jobs of two items and of the other step", func(context.Context) error {
+		if n := len(f.jobs()); n != 3 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+	unrecorded := f.jobs()[0].DeepCopy()
+	unrecorded.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: "many-all-3",
+		OwnerReferences: []metav1.OwnerReference{controlledBy(op)}, Labels: map[string]string{
+			platformv1.OperationLabel: "many", platformv1.StepLabel: "all"}}
+	unrecorded.Spec.Selector, unrecorded.Spec.Template.Labels = nil, nil
+	f.create(unrecorded)
+	f.patch(op, `{"spec":{"cancel":true}}`)
+	testkit.Eventually(t, "the end of all Jobs", func(ctx context.Context) error {
+		for _, job := range f.jobs() {
+			if job.DeletionTimestamp.IsZero() {
+				return fmt.Errorf("Job %q runs", job.Name)
+			}
+			// Nobody here takes away its pods.
+			before := job.DeepCopy()
+			job.Finalizers = nil
+			if err := env.Client.Patch(ctx, &job, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.waitPhase(op, platformv1.OperationCancelled)
+}
+
 const calling = `
 name: Calling
 steps:
