@@ -91,6 +91,9 @@ func TestDependenciesOfTwoYears(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, rules := range missed {
+			if (i+n)%3 == 2 {
+				continue
+			}
 			line := []string{burst, nightly}[(i+n)%2]
 			rules.Concurrency = concurrency[(i/2+n)%len(concurrency)]
 			random := rand.New(rand.NewSource(int64(100*i + n)))
