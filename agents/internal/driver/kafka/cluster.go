@@ -146,16 +146,21 @@ func countHeld(s *session, words []string) (driver.Table, error) {
 		number(held.Replicas), number(held.Leaders), number(held.Arriving), number(held.Departing)), nil
 }
 
-func mayRestart(s *session, words []string) (driver.Table, error) {
-	id, err := brokerOf(words[0])
+// judge says what becomes of partitions while a broker is down.
+func (s *session) judge(broker string) (int32, placement.Verdict, error) {
+	id, err := brokerOf(broker)
 	if err != nil {
-		return driver.Table{}, err
+		return 0, placement.Verdict{}, err
 	}
 	all, err := s.everything()
+	return id, placement.Restart(withoutCanary(all), id), err
+}
+
+func mayRestart(s *session, words []string) (driver.Table, error) {
+	id, verdict, err := s.judge(words[0])
 	if err != nil {
 		return driver.Table{}, err
 	}
-	verdict := placement.Restart(withoutCanary(all), id)
 	may, reason := yes, blocked(verdict, id)
 	if reason != "" {
 		may = no
@@ -166,15 +171,10 @@ func mayRestart(s *session, words []string) (driver.Table, error) {
 
 // isExpendable is for before a broker loses its volumes: it may take long until they are filled again.
 func isExpendable(s *session, words []string) (driver.Table, error) {
-	id, err := brokerOf(words[0])
+	id, verdict, err := s.judge(words[0])
 	if err != nil {
 		return driver.Table{}, err
 	}
-	all, err := s.everything()
-	if err != nil {
-		return driver.Table{}, err
-	}
-	verdict := placement.Restart(withoutCanary(all), id)
 	switch reason := blocked(verdict, id); {
 	case reason != "":
 		return driver.Table{}, errors.New(reason)
