@@ -34,7 +34,7 @@ func (c *Controller) act(ctx context.Context, wf *batchv1.Workflow, p plan) erro
 		}
 	}
 	if p.terminate != nil {
-		return c.apply.Delete(ctx, p.terminate)
+		return c.terminate(ctx, p.terminate)
 	}
 	if !p.remove {
 		return nil
@@ -42,6 +42,20 @@ func (c *Controller) act(ctx context.Context, wf *batchv1.Workflow, p plan) erro
 	err := c.client.Delete(ctx, wf, client.PropagationPolicy("Background"), client.Preconditions{UID: &wf.UID})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("cannot delete Workflow %q: %w", client.ObjectKeyFromObject(wf), err)
+	}
+	return nil
+}
+
+// terminate deletes the Operation of a run as it was mirrored: what it did since then would not be on record. A conflict
+// has it be mirrored again.
+func (c *Controller) terminate(ctx context.Context, op *platformv1.Operation) error {
+	if op.DeletionTimestamp != nil {
+		return nil
+	}
+	err := c.client.Delete(ctx, op, client.PropagationPolicy("Background"),
+		client.Preconditions{UID: &op.UID, ResourceVersion: &op.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot delete Operation %q: %w", client.ObjectKeyFromObject(op), err)
 	}
 	return nil
 }
