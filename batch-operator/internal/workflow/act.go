@@ -46,8 +46,8 @@ func (c *Controller) act(ctx context.Context, wf *batchv1.Workflow, p plan) erro
 	return nil
 }
 
-// terminate deletes the Operation of a run as it was mirrored: what it did since then would not be on record. A conflict
-// has it be mirrored again.
+// terminate deletes the Operation of a run as it was mirrored: what it did since then would not be on record. After a
+// conflict it is mirrored again.
 func (c *Controller) terminate(ctx context.Context, op *platformv1.Operation) error {
 	if op.DeletionTimestamp != nil {
 		return nil
