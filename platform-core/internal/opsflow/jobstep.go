@@ -289,8 +289,11 @@ func (r *run) jobDeadline(t *optemplate.Step, step *platformv1.StepStatus) time.
 
 // withdrawJobs ends what a step left running that was stopped, and is done when that is gone.
 func (r *run) withdrawJobs(t *optemplate.Step, step *platformv1.StepStatus) verdict {
-	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
+	switch {
+	case step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed:
 		return verdict{}
+	case step.Items != nil:
+		return r.withdrawItems(step)
 	}
 	items := []item{{}}
 	if t.ForEach != "" {
@@ -303,30 +306,25 @@ func (r *run) withdrawJobs(t *optemplate.Step, step *platformv1.StepStatus) verd
 	}
 	for _, one := range items {
 		name := r.childName(step, one)
-		waiting := fmt.Sprintf("job %s to be gone", name)
-		answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Job: &Job{Verb: JobStop, Name: name}}, waiting)
-		switch {
-		case v.failed != "":
-			// It is a Job of somebody else.
-			continue
-		case answer == nil:
+		stop := &Effect{Key: string(r.op.UID) + "/stop/" + name, Job: &Job{Verb: JobStop, Name: name}}
+		if v := r.awaitEnd(stop, fmt.Sprintf("job %s to be gone", name)); v.waiting != "" {
 			return v
-		case answer.Job.Phase == platformv1.OperationRunning:
-			return verdict{waiting: waiting, retry: objectPoll}
 		}
-	}
-	if step.Items != nil {
-		return r.withdrawUnrecorded(step)
 	}
 	return verdict{}
 }
 
-// withdrawUnrecorded ends the Jobs of items that are not on record: they were made in a turn that was lost, since the
-// controller died or the Operation was changed meanwhile.
-func (r *run) withdrawUnrecorded(step *platformv1.StepStatus) verdict {
-	waiting := fmt.Sprintf("the jobs of step %q to be gone", step.Name)
-	answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop all/" + step.Name,
-		Job: &Job{Verb: JobStopStep, Task: &Task{Step: step.Name}}}, waiting)
+// withdrawItems ends the Jobs of all items of a step. Some may not be on record: they were made in a turn that was
+// lost, since the controller died or the Operation was changed meanwhile.
+func (r *run) withdrawItems(step *platformv1.StepStatus) verdict {
+	stop := &Effect{Key: string(r.op.UID) + "/stop all/" + step.Name,
+		Job: &Job{Verb: JobStopStep, Task: &Task{Step: step.Name}}}
+	return r.awaitEnd(stop, fmt.Sprintf("the jobs of step %q to be gone", step.Name))
+}
+
+// awaitEnd waits until what an effect stops is gone. A Job of somebody else is nothing to wait for.
+func (r *run) awaitEnd(stop *Effect, waiting string) verdict {
+	answer, v := r.answer(stop, waiting)
 	switch {
 	case v.failed != "":
 		return verdict{}
