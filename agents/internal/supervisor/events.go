@@ -247,24 +247,30 @@ func backoffDelay(limits plan.Backoff, failures int) time.Duration {
 	return min(delay, longest)
 }
 
-// beginStop sends the stop signal, after the hook before the stop. The process exists, and has the time for a stop from
-// now on.
+// beginStop sends the stop signal, after the hook before the stop, which has a time of its own. The process exists.
 func (s *Supervisor) beginStop(after afterStop) {
 	s.after = after
 	if s.state == stopping {
 		return
 	}
 	s.enter(stopping)
-	s.timer.Reset(planfile.Seconds(s.prepared.Plan.Process.Stop.TimeoutSeconds, defaultStopSeconds))
-	if s.prepared.Plan.Process.Hook(plan.PreStop) != nil {
+	if hook := s.prepared.Plan.Process.Hook(plan.PreStop); hook != nil {
+		// It ends by itself in its time. One that does not is no reason to go on for ever.
+		s.timer.Reset(planfile.Seconds(hook.TimeoutSeconds, plan.DefaultHookSeconds) + s.stopTime())
 		s.runHook(plan.PreStop, s.prepared)
 		return
 	}
 	s.signalStop()
 }
 
+// stopTime is what the process has from the stop signal on.
+func (s *Supervisor) stopTime() time.Duration {
+	return planfile.Seconds(s.prepared.Plan.Process.Stop.TimeoutSeconds, defaultStopSeconds)
+}
+
 // signalStop sends the stop signal.
 func (s *Supervisor) signalStop() {
+	s.timer.Reset(s.stopTime())
 	stop := s.prepared.Plan.Process.Stop
 	sig := defaultStopSignal
 	if stop.Signal != "" {

@@ -212,14 +212,15 @@ func TestAHookAfterTheStartStopsNothing(t *testing.T) {
 	})
 }
 
-func TestAHookBeforeTheStopIsWithinItsTime(t *testing.T) {
+func TestAHookBeforeTheStopHasATimeOfItsOwn(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		took time.Duration
 		want []syscall.Signal
 	}{
-		"it succeeds": {nil, 5 * time.Second, []syscall.Signal{syscall.SIGTERM}},
-		"it fails":    {errors.New("exit code 1"), 5 * time.Second, []syscall.Signal{syscall.SIGTERM}},
+		"it succeeds":          {nil, 5 * time.Second, []syscall.Signal{syscall.SIGTERM}},
+		"it fails":             {errors.New("exit code 1"), 5 * time.Second, []syscall.Signal{syscall.SIGTERM}},
+		"longer than the stop": {nil, 39 * time.Second, []syscall.Signal{syscall.SIGTERM}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHooks(t, preStop, func(h *harness, s *script) {
@@ -250,7 +251,7 @@ func TestAHookThatHangsDoesNotKeepAProcessFromItsEnd(t *testing.T) {
 		h.settle()
 		process := h.launcher.last()
 		h.call(supervisor.Restart("restart", 1, nil))
-		h.advance(29 * time.Second)
+		h.advance(39 * time.Second)
 		h.want(stopping)
 		h.advance(2 * time.Second)
 		h.want(running)
@@ -258,6 +259,27 @@ func TestAHookThatHangsDoesNotKeepAProcessFromItsEnd(t *testing.T) {
 			t.Errorf("the process ended with %v and got %v", got, process.got())
 		}
 		s.wants(h, preStop, preStop)
+	})
+}
+
+func TestAProcessHasItsTimeAfterTheHook(t *testing.T) {
+	withHooks(t, preStop, func(h *harness, s *script) {
+		h.launcher.ignores = map[syscall.Signal]bool{syscall.SIGTERM: true}
+		h.begin()
+		h.settle()
+		process := h.launcher.last()
+		h.call(supervisor.Restart("restart", 1, nil))
+		h.advance(20 * time.Second)
+		s.end <- nil
+		h.want(stopping)
+		h.advance(29 * time.Second)
+		h.want(stopping)
+		h.advance(2 * time.Second)
+		h.want(running)
+		if got := process.Exit(); got.Signal != syscall.SIGKILL {
+			t.Errorf("the process ended with %v and got %v", got, process.got())
+		}
+		s.wants(h, preStop, nil)
 	})
 }
 

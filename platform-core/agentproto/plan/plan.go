@@ -147,7 +147,8 @@ type Process struct {
 type Stop struct {
 	// Signal by name. Default SIGTERM.
 	Signal string `json:"signal,omitempty"`
-	// TimeoutSeconds until SIGKILL. Default 30. The pod's grace period is at least 5 s longer.
+	// TimeoutSeconds from the signal until SIGKILL. Default 30. The pod's grace period is at least 5 s longer than this
+	// and the time of the hook before the stop.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 

@@ -3,14 +3,12 @@
 package plugin
 
 import (
-	"cmp"
-
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
-// checkHooks: what is run before a stop leaves the process time to stop.
+// checkHooks: one at least is named, and what each has for its variables is there.
 func (l *loader) checkHooks(path document.Path, c *schema.Component) {
 	hooks := c.Process.Hooks
 	if hooks == nil {
@@ -24,14 +22,5 @@ func (l *loader) checkHooks(path document.Path, c *schema.Component) {
 		if hook := at[point]; hook != nil {
 			l.checkEnv(path.With(string(point)).With("env"), c, hook.Env)
 		}
-	}
-	if hooks.PreStop == nil {
-		return
-	}
-	hook, stop := cmp.Or(hooks.PreStop.TimeoutSeconds, plan.DefaultHookSeconds),
-		cmp.Or(c.Process.Stop.TimeoutSeconds, DefaultStopTimeoutSeconds)
-	if hook >= stop {
-		l.wrong(path.With(string(plan.PreStop)), "may take %d s, and the process is killed %d s after its stop began: give "+
-			"it less (timeoutSeconds), or the stop more (process.stop.timeoutSeconds)", hook, stop)
 	}
 }

@@ -3,10 +3,12 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -21,6 +23,16 @@ const graceSeconds = 5
 
 // agentImagePath is the agent's binary in its own image.
 const agentImagePath = "/agent"
+
+// graceOf is how long a pod has to end, in seconds: the process has its time from the stop signal on, and the hook
+// before that one of its own. It is no part of the revision: a pod that is there keeps what it was made with.
+func graceOf(p *plan.Plan) int64 {
+	grace := cmp.Or(p.Process.Stop.TimeoutSeconds, plugin.DefaultStopTimeoutSeconds) + graceSeconds
+	if hook := p.Process.Hook(plan.PreStop); hook != nil {
+		grace += cmp.Or(hook.TimeoutSeconds, plan.DefaultHookSeconds)
+	}
+	return int64(grace)
+}
 
 // inject completes a plugin's pod template with all that is the engine's.
 func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []plan.EnvVar) *Refusal {
@@ -41,13 +53,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	spec.EnableServiceLinks = new(false)
 	spec.RestartPolicy = corev1.RestartPolicyAlways
 	spec.Subdomain = plugin.HeadlessServiceName(c.owner.Application, c.spec.Component)
-	stop := int64(p.Process.Stop.TimeoutSeconds)
-	if stop == 0 {
-		stop = plugin.DefaultStopTimeoutSeconds
-	}
-	if spec.TerminationGracePeriodSeconds == nil || *spec.TerminationGracePeriodSeconds < stop+graceSeconds {
-		spec.TerminationGracePeriodSeconds = new(stop + graceSeconds)
-	}
+	spec.TerminationGracePeriodSeconds = new(max(graceOf(p), ptr.Deref(spec.TerminationGracePeriodSeconds, 0)))
 	image := c.image(c.declared.Images[c.spec.Version])
 	for i := range spec.InitContainers {
 		container := &spec.InitContainers[i]
