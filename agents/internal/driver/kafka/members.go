@@ -145,7 +145,7 @@ func (s *session) look(sh shape) (found, error) {
 			f.alive = append(f.alive, broker.BrokerID)
 		}
 	}
-	f.cordoned = s.cordoned(f.alive)
+	f.cordoned = s.cordoned(notFenced(cluster))
 	f.open = s.cordonable(f.toCordon(sh.nodes(sh.Leaving)))
 	if f.partitions, err = s.allPartitions(); err != nil {
 		return f, err
@@ -157,10 +157,7 @@ func (s *session) look(sh shape) (found, error) {
 	if len(leaving) == 0 {
 		return f, nil
 	}
-	places, err := s.places()
-	if err != nil {
-		return f, err
-	}
+	places := placesOf(cluster.Brokers, f.cordoned)
 	moves, problem := placement.Plan(places, withoutCanary(f.partitions), placement.Goal{Leaving: leaving})
 	if f.moves, f.problem = len(moves), problem; problem == nil {
 		f.problem = s.lacksRoom(moves, leaving)
