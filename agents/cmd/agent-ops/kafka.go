@@ -288,12 +288,15 @@ func kafkaCertificates() *cobra.Command {
 
 func kafkaStop() *cobra.Command {
 	var node string
+	var away time.Duration
 	cmd := kafkaSub("await-stop",
 		"Wait until no partition would be left with too few replicas in sync without this broker, and the others "+
 			"take records",
-		2*time.Minute, func(ctx context.Context, o *kafkaOptions, _ []string) error {
-			return o.driver().AwaitRestart(ctx, node)
+		30*time.Minute, func(ctx context.Context, o *kafkaOptions, _ []string) error {
+			return o.driver().AwaitRestart(ctx, node, away)
 		})
 	cmd.Flags().StringVar(&node, "node", "", "node.id of the broker")
+	cmd.Flags().DurationVar(&away, "away", 2*time.Minute,
+		"how long it waits where more is missing than that replicas catch up, such as while another broker is down")
 	return cmd
 }

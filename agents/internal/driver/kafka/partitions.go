@@ -47,7 +47,8 @@ func (s *session) readPartitions(topics []string) ([]partition, error) {
 			return nil, fmt.Errorf("cannot read topic %q: %w", topic.Name, answer{code: topic.Err})
 		}
 		for _, p := range topic.Partitions {
-			all = append(all, partition{Topic: topic.Name, ID: p.ID, Leader: p.Leader, Replicas: p.Replicas, ISR: p.Isr})
+			all = append(all, partition{Topic: topic.Name, ID: p.ID, Leader: p.Leader, Replicas: p.Replicas, ISR: p.Isr,
+				Offline: p.OfflineReplicas})
 		}
 	}
 	slices.SortFunc(all,
@@ -180,15 +181,20 @@ func (s *session) reassign(factors map[string]int, problems driver.Problems) (ma
 // movesTo are the moves of topics to other replication factors.
 func movesTo(places []placement.Broker, all []partition, factors map[string]int,
 	problems driver.Problems) []placement.Move {
-	for _, topic := range slices.Sorted(maps.Keys(factors)) {
-		own := slices.DeleteFunc(slices.Clone(all), func(p partition) bool { return p.Topic != topic })
+	byTopic := map[string][]partition{}
+	for _, p := range all {
+		byTopic[p.Topic] = append(byTopic[p.Topic], p)
+	}
+	possible := make([]partition, 0, len(all))
+	for topic, own := range byTopic {
 		if _, err := placement.Plan(places, own, placement.Goal{Factors: factors}); err != nil {
 			problems[topic] = err.Error()
-			all = slices.DeleteFunc(slices.Clone(all), func(p partition) bool { return p.Topic == topic })
+			continue
 		}
+		possible = append(possible, own...)
 	}
 	// What each of them can have by itself they can have together.
-	moves, _ := placement.Plan(places, all, placement.Goal{Factors: factors})
+	moves, _ := placement.Plan(places, possible, placement.Goal{Factors: factors})
 	return moves
 }
 

@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,56 +11,78 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
 )
 
-// awaitPause is between two looks at whether a broker may stop.
-const awaitPause = time.Second
+// awaitPause is between two looks at whether a broker may stop, and awaitLongPause after the first minute.
+const (
+	awaitPause     = time.Second
+	awaitLongPause = 10 * time.Second
+)
+
+// refusal says why a broker must not be stopped now.
+type refusal struct {
+	// reason; empty when it may be stopped.
+	reason string
+	// catchesUp says that waiting helps although no broker comes back: replicas that are there catch up.
+	catchesUp bool
+}
 
 // AwaitRestart waits until a broker may be stopped: no partition is left with fewer replicas in sync than
-// min.insync.replicas, and then the other brokers take records with acks=all. The error says what is in the way when
-// the time is over.
-func (d *Driver) AwaitRestart(ctx context.Context, node string) error {
+// min.insync.replicas, and then the other brokers take records with acks=all. It waits for as long as ctx while
+// replicas catch up that are there, and for away in a row where that alone would not do, such as while another broker
+// is down. The error says what is in the way when the time is over.
+func (d *Driver) AwaitRestart(ctx context.Context, node string, away time.Duration) error {
 	id, err := brokerOf(node)
 	if err != nil {
 		return err
 	}
-	last := ""
-	for {
-		reason, err := d.restartRefusal(ctx, id)
-		if err == nil && reason == "" {
+	began, last := time.Now(), ""
+	hopeful := began
+	for ctx.Err() == nil && time.Since(hopeful) < away {
+		now, refused := d.restartRefusal(ctx, id)
+		if refused == nil && now.reason == "" {
 			return nil
 		}
 		// What was cut off tells less than what was seen before.
-		if err == nil && (ctx.Err() == nil || last == "") {
-			last = reason
+		if err = refused; err == nil && (ctx.Err() == nil || last == "") {
+			last = now.reason
+		}
+		if now.catchesUp {
+			hopeful = time.Now()
+		}
+		pause := awaitPause
+		if time.Since(began) > time.Minute {
+			pause = awaitLongPause
 		}
 		select {
 		case <-ctx.Done():
-			if last == "" {
-				return err
-			}
-			return fmt.Errorf("broker %s is stopped although %s", node, last)
-		case <-time.After(awaitPause):
+		case <-time.After(pause):
 		}
 	}
+	if last == "" {
+		return cmp.Or(err, ctx.Err())
+	}
+	return fmt.Errorf("broker %s is stopped although %s", node, last)
 }
 
-// restartRefusal says why a broker must not be stopped now; empty when it may be.
-func (d *Driver) restartRefusal(ctx context.Context, id int32) (reason string, err error) {
-	held := placement.Holding{}
-	err = d.with(ctx, func(s *session) error {
+// restartRefusal says why a broker must not be stopped now.
+func (d *Driver) restartRefusal(ctx context.Context, id int32) (refusal, error) {
+	held, now := placement.Holding{}, refusal{}
+	err := d.with(ctx, func(s *session) error {
 		all, err := s.everything()
 		if err != nil {
 			return err
 		}
 		all = withoutCanary(all)
 		held = placement.Held(all, id)
-		reason = blocked(placement.Restart(all, id), id)
+		verdict := placement.Restart(all, id)
+		now = refusal{blocked(verdict, id), !verdict.MayRestart() && len(verdict.Lost) == 0}
 		return nil
 	})
 	// A broker that holds nothing, such as one that leaves, is missed by nobody. It gets no replica of the canary's topic.
-	if err != nil || reason != "" || held.Replicas == 0 {
-		return reason, err
+	if err != nil || now.reason != "" || held.Replicas == 0 {
+		return now, err
 	}
-	return d.canary(ctx, id)
+	now.reason, err = d.canary(ctx, id)
+	return now, err
 }
 
 // blocked says which partitions keep a broker from being restarted; empty when none does.

@@ -22,7 +22,64 @@ const canaryTopic = "__zeroinfra_canary"
 func (s *server) awaitRestart(broker string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	return s.driver.AwaitRestart(ctx, broker)
+	return s.driver.AwaitRestart(ctx, broker, patience)
+}
+
+// A broker waits for replicas that catch up for as long as that takes, and not for those of a broker that is down.
+func TestABrokerWaitsForWhatCatchesUp(t *testing.T) {
+	const away = 5 * time.Second
+	// The first answer for a follower is not throttled: it is small.
+	s := newServer(t, 3, "min.insync.replicas=2", "replica.fetch.max.bytes=1024")
+	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "1", "replication-factor", "3"))
+	s.throttleFollowersOf("orders")
+	s.query(kafka.ConfigSet, "2", `{"follower.replication.throttled.rate":"1"}`)
+	s.Nodes[1].Kill()
+	s.produce("orders", 600)
+	s.until("the topic cannot do without another one", func(row map[string]string) bool { return row["may"] == "no" },
+		"restart", "3")
+	s.until("the broker is down", func(row map[string]string) bool { return row["alive"] == "2" }, "cluster")
+
+	const says = "broker 3 is stopped although without broker 3 too few replicas would be in sync of orders-0"
+	ctx, cancel := context.WithTimeout(s.Context(), callTime)
+	defer cancel()
+	err := s.driver.AwaitRestart(ctx, "3", away)
+	if err == nil || !strings.Contains(err.Error(), says) || ctx.Err() != nil {
+		t.Errorf("with a broker that is down: %v, %v", err, ctx.Err())
+	}
+
+	s.Nodes[1].Start()
+	s.Nodes[1].Ready()
+	s.until("all are there", func(row map[string]string) bool { return row["alive"] == "3" }, "cluster")
+	// Longer than what one that is away has.
+	ctx, cancel = context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	err = s.driver.AwaitRestart(ctx, "3", away)
+	if err == nil || !strings.Contains(err.Error(), says) || ctx.Err() == nil {
+		t.Errorf("with a replica that catches up: %v, %v", err, ctx.Err())
+	}
+	s.query(kafka.ConfigSet, "2", `{"follower.replication.throttled.rate":"1000000000"}`)
+	ctx, cancel = context.WithTimeout(s.Context(), callTime)
+	defer cancel()
+	if err := s.driver.AwaitRestart(ctx, "3", away); err != nil {
+		t.Errorf("with a replica that catches up fast: %v", err)
+	}
+}
+
+// throttleFollowersOf has what followers of a topic that are not in sync are sent be throttled.
+func (s *server) throttleFollowersOf(topic string) {
+	s.Helper()
+	client := s.client()
+	admin, err := sarama.NewClusterAdminFromClient(client)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer admin.Close()
+	all := "*"
+	if err := admin.IncrementalAlterConfig(sarama.TopicResource, topic, map[string]sarama.IncrementalAlterConfigsEntry{
+		"follower.replication.throttled.replicas": {Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &all},
+	}, false); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // A broker stops once the others take records with acks=all, whatever replicas are in sync of the topics of users. The

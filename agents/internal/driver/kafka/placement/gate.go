@@ -12,6 +12,8 @@ type Verdict struct {
 	// Blocking are partitions whose in-sync replicas would be fewer than min.insync.replicas: producers with acks=all
 	// would fail.
 	Blocking []string
+	// Lost are those of them that waiting does not help: too few of their other replicas are there to catch up.
+	Lost []string
 	// Alone are partitions with a replication factor of 1 on this broker. They are away while it restarts, whatever
 	// anybody waits for.
 	Alone []string
@@ -39,19 +41,34 @@ func Restart(partitions []Partition, broker int32) Verdict {
 				left++
 			}
 		}
-		switch factor := len(partition.Target()); {
+		factor, needed := len(partition.Target()), max(1, partition.MinISR)
+		if factor < partition.MinISR {
+			needed = 1
+		}
+		switch {
 		case factor <= 1 && len(partition.Replicas) <= 1:
 			v.Alone = append(v.Alone, name)
 		// Without a single replica in sync the partition is offline, whatever min.insync.replicas says.
-		case left == 0:
-			v.Blocking = append(v.Blocking, name)
-		case factor < partition.MinISR:
+		case left > 0 && factor < partition.MinISR:
 			v.Unsatisfiable = append(v.Unsatisfiable, name)
-		case left < partition.MinISR:
+		case left < needed:
 			v.Blocking = append(v.Blocking, name)
+			if others(partition, broker) < needed {
+				v.Lost = append(v.Lost, name)
+			}
 		}
 	}
 	return v
+}
+
+// others are how many replicas a partition can come to have in sync on other brokers, as long as nobody comes back.
+func others(partition Partition, broker int32) (n int) {
+	for _, id := range partition.Target() {
+		if id != broker && !slices.Contains(partition.Offline, id) {
+			n++
+		}
+	}
+	return n
 }
 
 // Holding is what a broker has of a cluster's partitions.

@@ -42,6 +42,8 @@ type Partition struct {
 	Replicas []int32
 	// ISR are the replicas that are in sync.
 	ISR []int32
+	// Offline are replicas whose broker, or whose log directory, is away.
+	Offline []int32
 	// Adding and Removing are what a reassignment under way adds and removes.
 	Adding, Removing []int32
 	// MinISR is min.insync.replicas of the topic.
