@@ -3,6 +3,7 @@ module github.com/zeroinfra/model-operator
 go 1.26.0
 
 require (
+	github.com/dustin/go-humanize v1.0.1
 	github.com/zeroinfra/platform-core v0.0.0
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0

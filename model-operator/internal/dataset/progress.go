@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,26 +117,12 @@ func (c *Controller) fetching(ctx context.Context, op *platformv1.Operation) (st
 // sentenceOf says how far a transfer is.
 func sentenceOf(p transfer.Progress) string {
 	const wholePercent = 100
-	text := fetchStep + ": " + amountOf(p.Bytes)
+	text := fetchStep + ": " + humanize.IBytes(uint64(max(p.Bytes, 0)))
 	if p.Total > 0 {
-		text += fmt.Sprintf(" of %s, %d %%", amountOf(p.Total), min(p.Bytes, p.Total)*wholePercent/p.Total)
+		text += fmt.Sprintf(" of %s, %d %%", humanize.IBytes(uint64(p.Total)), min(p.Bytes, p.Total)*wholePercent/p.Total)
 	}
 	if p.Of > 1 {
 		text += fmt.Sprintf(", %d of %d files", p.Files, p.Of)
 	}
 	return text
-}
-
-// amountOf are bytes for people.
-func amountOf(bytes int64) string {
-	const step = 1 << 10
-	amount, unit := float64(bytes), 0
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for amount >= step && unit < len(units)-1 {
-		amount, unit = amount/step, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	return fmt.Sprintf("%.1f %s", amount, units[unit])
 }
