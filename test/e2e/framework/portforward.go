@@ -92,6 +92,10 @@ type forwarder struct {
 	listener net.Listener
 	dialer   httpstream.Dialer
 	port     string
+
+	mu sync.Mutex
+	// broken counts the connections that broke by why they did.
+	broken map[string]int
 }
 
 // PortForward opens a way to a port of a pod and returns its local address. It is closed at the end of the test.
@@ -111,8 +115,16 @@ func (s *Namespace) PortForward(namespace, pod string, port int) string {
 		listener: listener,
 		dialer:   spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url),
 		port:     strconv.Itoa(port),
+		broken:   map[string]int{},
 	}
-	s.Cleanup(func() { _ = listener.Close() })
+	s.Cleanup(func() {
+		_ = listener.Close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for why, n := range f.broken {
+			s.Logf("%d connections to port %d of pod %s broke: %s", n, port, pod, why)
+		}
+	})
 	go f.serve()
 	return listener.Addr().String()
 }
@@ -131,6 +143,9 @@ func (f *forwarder) serve() {
 // carry takes one connection to the pod. What breaks on the way breaks the connection: the client is told by a reset.
 func (f *forwarder) carry(conn *net.TCPConn) {
 	if err := f.exchange(conn); err != nil {
+		f.mu.Lock()
+		f.broken[err.Error()]++
+		f.mu.Unlock()
 		_ = conn.SetLinger(0)
 	}
 	_ = conn.Close()
