@@ -24,6 +24,9 @@ import (
 // component of a Kafka that clients speak with.
 const component = "kafka"
 
+// clientID is what clients of the tests call themselves.
+const clientID = "end-to-end"
+
 // kafka is an instance and the ways to it.
 type kafka struct {
 	*framework.Application
@@ -80,7 +83,7 @@ func (c *scramClient) Begin(username, password, authzID string) error {
 // config of a client that waits for all replicas in sync, and sends no record twice.
 func (k *kafka) config(a account) *sarama.Config {
 	c := sarama.NewConfig()
-	c.Version, c.ClientID = sarama.V4_0_0_0, "end-to-end"
+	c.Version, c.ClientID = sarama.V4_0_0_0, clientID
 	c.Net.Proxy.Enable, c.Net.Proxy.Dialer = true, dialer{k.ways, a.address}
 	c.Net.SASL.Enable, c.Net.SASL.Mechanism = true, sarama.SASLTypeSCRAMSHA512
 	c.Net.SASL.User, c.Net.SASL.Password = a.username, a.password

@@ -29,12 +29,9 @@ func TestKafkaElsewhere(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
 	s.CreateSecret(aliceSecret, "password", rand.Text())
-	cluster := &messagev1.KafkaCluster{ObjectMeta: framework.ObjectMeta(origin), Spec: messagev1.KafkaClusterSpec{
-		InstanceSpec: platformv1.InstanceSpec{Version: "4.4", Resources: small("640Mi"),
-			Storage: platformv1.InstanceStorage{Size: resource.MustParse("2Gi")}},
-		Replicas: 1, Users: []messagev1.KafkaUser{
-			{Name: "alice", PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"}}},
-	}}
+	cluster := single(origin)
+	cluster.Spec.Users = []messagev1.KafkaUser{
+		{Name: "alice", PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"}}}
 	s.Create(cluster)
 	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + origin},
 		ways: s.NewPortForwards()}
@@ -51,6 +48,15 @@ func TestKafkaElsewhere(t *testing.T) {
 	k.keptElsewhere()
 	k.Delete(other)
 	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+}
+
+// single is a cluster of one node.
+func single(name string) *messagev1.KafkaCluster {
+	return &messagev1.KafkaCluster{ObjectMeta: framework.ObjectMeta(name), Spec: messagev1.KafkaClusterSpec{
+		InstanceSpec: platformv1.InstanceSpec{Version: "4.4", Resources: small("640Mi"),
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("2Gi")}},
+		Replicas: 1,
+	}}
 }
 
 // keptElsewhere has a topic with access rules and a quota be made, changed and removed by the other cluster.

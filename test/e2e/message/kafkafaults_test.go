@@ -5,6 +5,7 @@ package message
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/IBM/sarama"
 	corev1 "k8s.io/api/core/v1"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
@@ -49,6 +51,23 @@ func TestKafkaFaults(t *testing.T) {
 			p.judge(fault.name)
 		})
 	}
+	t.Run("rebuild of what others lack", func(t *testing.T) { k.in(t).asksBeforeLoss() })
+}
+
+// asksBeforeLoss has the volume of a broker be deleted that has the only replica of a partition: not before that loss
+// is accepted.
+func (k *kafka) asksBeforeLoss() {
+	k.Helper()
+	k.entity("topic", "alone", map[string]platformv1.ParameterValue{"partitions": "3", "replication-factor": "1"})
+	before := k.ProcessStarts()
+	target := framework.CoreReference("Application", k.Name)
+	k.ExpectOperationRefused(framework.NewOperation("lossy", "RebuildMember", target, "pod", k.pod(2)), "alone-")
+	if now := k.ProcessStarts(); !maps.Equal(now, before) {
+		k.Errorf("processes were started for what was refused: since %v, and since %v", before, now)
+	}
+	k.operation("RebuildMember", "pod", k.pod(2), "acceptLoss", "yes")
+	k.areNodes(3)
+	k.inSync(topic)
 }
 
 // containerOf is the ID of the container that runs the server of a pod.
