@@ -151,40 +151,67 @@ func (f *forwarder) carry(conn *net.TCPConn) {
 	_ = conn.Close()
 }
 
+// attempts at a tunnel. The API server or the kubelet may take longer for one than the library waits on a machine with
+// much to do, which says nothing of the pod.
+const attempts = 3
+
 func (f *forwarder) exchange(conn *net.TCPConn) error {
-	tunnel, _, err := f.dialer.Dial(portforward.PortForwardProtocolV1Name)
+	var t *tunnel
+	var err error
+	for range attempts {
+		if t, err = f.open(); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tunnel.Close() }()
-	headers := http.Header{}
-	headers.Set(corev1.PortHeader, f.port)
-	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	errorStream, err := tunnel.CreateStream(headers)
-	if err != nil {
-		return err
-	}
-	// Nothing is written to the stream of errors.
-	if err := errorStream.Close(); err != nil {
-		return err
-	}
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := tunnel.CreateStream(headers)
-	if err != nil {
-		return err
-	}
+	defer func() { _ = t.Close() }()
 	go func() {
 		// An end of the client's half is passed on; an error shows in the other half.
-		_, _ = io.Copy(data, conn)
-		_ = data.Close()
+		_, _ = io.Copy(t.data, conn)
+		_ = t.data.Close()
 	}()
-	if _, err := io.Copy(conn, data); err != nil {
+	if _, err := io.Copy(conn, t.data); err != nil {
 		return err
 	}
-	message, err := io.ReadAll(errorStream)
+	message, err := io.ReadAll(t.errors)
 	if err == nil && len(message) > 0 {
 		err = errors.New(string(message))
 	}
 	return err
+}
+
+// tunnel carries one connection, and what is said of it.
+type tunnel struct {
+	httpstream.Connection
+	data, errors httpstream.Stream
+}
+
+// open opens a tunnel. Nothing of the connection has been carried before that.
+func (f *forwarder) open() (t *tunnel, err error) {
+	connection, _, err := f.dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	t = &tunnel{Connection: connection}
+	defer func() {
+		if err != nil {
+			_ = connection.Close()
+		}
+	}()
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, f.port)
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	if t.errors, err = connection.CreateStream(headers); err != nil {
+		return nil, err
+	}
+	// Nothing is written to the stream of errors.
+	if err := t.errors.Close(); err != nil {
+		return nil, err
+	}
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	t.data, err = connection.CreateStream(headers)
+	return t, err
 }
