@@ -55,6 +55,16 @@ func TestLogsAreTheEndOfWhatTheProcessWrote(t *testing.T) {
 	}
 }
 
+// TestWhyAProcessEndsIsTold: the status has the words of the process, and not only its exit code.
+func TestWhyAProcessEndsIsTold(t *testing.T) {
+	p := newPod(t)
+	p.mount(script(`echo up; echo 'fatal: no model' >&2; exit 3`))
+	p.run()
+	p.await(p.client(), "the last words", func(status *agentv1.ProcessStatus) bool {
+		return status.GetMessage() == "the process ended by itself: exit code 3: fatal: no model"
+	})
+}
+
 // TestTheLastWordsAreNotLost: what a process writes when it ends is in the container's log when that ends.
 func TestTheLastWordsAreNotLost(t *testing.T) {
 	p := newPod(t)

@@ -84,7 +84,7 @@ func run(o runOptions, log *slog.Logger) error {
 	}
 	defer output.Close(flushTimeout)
 	certificates := mutualtls.New(o.tlsDir, log)
-	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store,
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Output: output}, store,
 		o.member(certificates, reap, log), log)
 	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
 	signals := make(chan os.Signal, 16)

@@ -229,6 +229,21 @@ func (p *Prepared) Redact(text string) string {
 	return text
 }
 
+// Redact puts *** in the place of every password that the pod mounts. A process may know more of them than the plan has
+// it be given.
+func (d Dirs) Redact(text string) string {
+	var mounted Prepared
+	// The pattern is a good one.
+	paths, _ := filepath.Glob(filepath.Join(d.Secrets, "*", "password"))
+	for _, path := range paths {
+		// One that cannot be read now is known to nobody.
+		if data, err := os.ReadFile(path); err == nil {
+			mounted.secrets = append(mounted.secrets, string(data))
+		}
+	}
+	return mounted.Redact(text)
+}
+
 // Write writes the files and removes those of the plan before that this one has no more.
 func (p *Prepared) Write(before *Prepared) error {
 	kept := map[string]bool{}

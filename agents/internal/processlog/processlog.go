@@ -12,11 +12,15 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// chunk is how many bytes are read at once.
 	chunk = 16 << 10
+	// pipeSize is how many bytes a pipe holds at most, unless somebody asks the kernel for more.
+	pipeSize = 64 << 10
 	// mostWaiting is how many bytes of an output wait for the reader of the container's log. Bytes are counted, and not
 	// what was written at once: a process that writes line by line has a thousand of them written before the next
 	// goroutine runs.
@@ -41,6 +45,12 @@ type passage struct {
 	// more has a token while something waits, and is closed at the end; given is closed when all of it is written.
 	more, given chan struct{}
 
+	// taking is held while something is taken out of the pipe, so that it is in the Tail when it is in the pipe no more.
+	taking sync.Mutex
+	buffer []byte
+	// ended says that nothing is taken any more.
+	ended bool
+
 	mu      sync.Mutex
 	waiting []byte
 	dropped int
@@ -60,9 +70,9 @@ func New(stdout, stderr io.Writer, log *slog.Logger) (*Log, error) {
 		}
 		*output.file = write
 		p := &passage{stream: output.stream, read: read, write: write, to: output.to, more: make(chan struct{}, 1),
-			given: make(chan struct{})}
+			given: make(chan struct{}), buffer: make([]byte, chunk)}
 		l.passages = append(l.passages, p)
-		go p.take(l.Tail)
+		go p.takeAll(l.Tail)
 		go p.give(log)
 	}
 	return l, nil
@@ -86,20 +96,81 @@ func (l *Log) Close(limit time.Duration) {
 	}
 }
 
-// take reads until the last writer is gone, and waits for nobody.
-func (p *passage) take(tail *Tail) {
-	defer close(p.more)
-	buffer := make([]byte, chunk)
-	for {
-		n, err := p.read.Read(buffer)
-		if n > 0 {
-			tail.add(p.stream, append([]byte(nil), buffer[:n]...))
-			p.offer(buffer[:n])
-		}
-		if err != nil {
-			return
-		}
+// Drain has the Tail have all that a process wrote that has ended: some of it may still be in the pipes.
+func (l *Log) Drain() {
+	for _, p := range l.passages {
+		p.drain(l.Tail)
 	}
+}
+
+// LastWords of a process that has ended and wrote from a place of the Tail on. See Tail.LastLine.
+func (l *Log) LastWords(place int64) string {
+	l.Drain()
+	if said := l.Tail.LastLine(place, Stderr); said != "" {
+		return said
+	}
+	return l.Tail.LastLine(place, Stdout)
+}
+
+// takeAll reads until the last writer is gone, and waits for nobody.
+func (p *passage) takeAll(tail *Tail) {
+	defer p.end()
+	// The file is open: there is no other error than that it is not.
+	from, err := p.read.SyscallConn()
+	for n := 1; err == nil && n != 0; {
+		err = from.Read(func(fd uintptr) bool {
+			n = p.take(int(fd), tail)
+			return n >= 0
+		})
+	}
+}
+
+// drain takes what is in the pipe.
+func (p *passage) drain(tail *Tail) {
+	from, err := p.read.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = from.Control(func(fd uintptr) {
+		// Others than the process may go on writing.
+		for taken := 0; taken < pipeSize; {
+			n := p.take(int(fd), tail)
+			if n <= 0 {
+				return
+			}
+			taken += n
+		}
+	})
+}
+
+// take takes some bytes out of the pipe and returns how many: -1 where there are none yet, and 0 where none will come.
+func (p *passage) take(fd int, tail *Tail) int {
+	p.taking.Lock()
+	defer p.taking.Unlock()
+	if p.ended {
+		return 0
+	}
+	n, err := unix.Read(fd, p.buffer)
+	for err == unix.EINTR {
+		n, err = unix.Read(fd, p.buffer)
+	}
+	switch {
+	case err == unix.EAGAIN:
+		return -1
+	case err != nil || n <= 0:
+		return 0
+	}
+	tail.add(p.stream, append([]byte(nil), p.buffer[:n]...))
+	p.offer(p.buffer[:n])
+	return n
+}
+
+// end has nothing be taken any more.
+func (p *passage) end() {
+	p.taking.Lock()
+	defer p.taking.Unlock()
+	p.ended = true
+	close(p.more)
 }
 
 // offer has data written after what waits already, or drops it where that is too much.

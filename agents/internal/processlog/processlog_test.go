@@ -62,6 +62,64 @@ func TestAllIsPassedOn(t *testing.T) {
 	}
 }
 
+// TestLastWords are there as soon as a process has written them, whoever else is still about to take them.
+func TestLastWords(t *testing.T) {
+	const out, err = "out", "err"
+	much := strings.Repeat("x\n", 8192)
+	for name, c := range map[string]struct {
+		// written are outputs, each with a text after it.
+		written []string
+		want    string
+	}{
+		"nothing":              {nil, ""},
+		"an error":             {[]string{out, "one\ntwo\n", err, "warning\nfatal: no model\n"}, "fatal: no model"},
+		"no newline":           {[]string{err, "fatal"}, "fatal"},
+		"to stdout":            {[]string{out, "one\nfatal\n", err, "\n"}, "fatal"},
+		"a warning before":     {[]string{err, "warning\n", out, much + "fatal\n"}, "fatal"},
+		"a warning not before": {[]string{err, "warning\n", out, "fatal\n"}, "warning"},
+		"a stack trace":        {[]string{err, "error: Disk full\n\tat Disk.write\n  at Main\n\n"}, "error: Disk full"},
+		"brackets":             {[]string{err, "{\n  \"error\": \"x\"\n}\n"}, ""},
+		"colours":              {[]string{err, "\x1b[1;31mfatal:\x1b[0m no\troom\x07\r\n"}, "fatal: no room"},
+		"no valid text":        {[]string{err, "caf\xe9\n"}, "caf?"},
+		"another language":     {[]string{err, "致命错误\n"}, "致命错误"},
+		"the end of a line":    {[]string{err, strings.Repeat("x", 20_000) + " password\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, failed := processlog.New(io.Discard, io.Discard, slog.New(slog.DiscardHandler))
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			defer l.Close(patience)
+			fmt.Fprintln(l.Stderr, "former")
+			l.Drain()
+			from := l.Tail.End()
+			for n := 0; n < len(c.written); n += 2 {
+				fmt.Fprint(map[string]io.Writer{out: l.Stdout, err: l.Stderr}[c.written[n]], c.written[n+1])
+				// Of two pipes nobody knows what came first.
+				l.Drain()
+			}
+			if got := l.LastWords(from); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLastWordsAreDrained from a pipe that nobody has taken anything from yet.
+func TestLastWordsAreDrained(t *testing.T) {
+	for range 20 {
+		l, err := processlog.New(io.Discard, io.Discard, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(l.Stderr, "fatal")
+		if got := l.LastWords(0); got != "fatal" {
+			t.Errorf("got %q", got)
+		}
+		l.Close(patience)
+	}
+}
+
 // TestALogThatNobodyReadsHoldsNobodyUp writes much more than anything between can hold.
 func TestALogThatNobodyReadsHoldsNobodyUp(t *testing.T) {
 	blocked, release := io.Pipe()

@@ -2,13 +2,22 @@
 
 package processlog
 
-import "sync"
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+)
 
 const (
 	// Kept is how many bytes of both outputs together are kept.
 	Kept = 256 << 10
 	// maxPieces bounds what many short pieces cost beside their bytes.
 	maxPieces = 4096
+	// recent is how many bytes of both outputs together are looked at for the last line: what an output has before is no
+	// reason for an end.
+	recent = 16 << 10
 )
 
 // Stream is one of the outputs.
@@ -64,6 +73,51 @@ func (t *Tail) Last(bytes int64) int64 {
 		return t.begin()
 	}
 	return max(t.begin(), t.end-bytes)
+}
+
+// End is the place after all that was written.
+func (t *Tail) End() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end
+}
+
+// colours are what terminals take for colours and other looks of a text.
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
+
+// LastLine is the last line of an output from a place on, as text; empty where both outputs have gone on for long
+// without one. A line that begins with a blank goes on with the one before, as those of a stack trace do, and one
+// without a letter, such as a bracket, says nothing: both are passed over.
+func (t *Tail) LastLine(place int64, of Stream) string {
+	begin := max(place, t.Last(recent))
+	pieces, _, _, _ := t.From(begin)
+	var all []byte
+	for _, piece := range pieces {
+		if piece.Stream == of {
+			all = append(all, piece.Data...)
+		}
+	}
+	if begin > place {
+		// The end of a line is none: nobody would know the half of a password in it.
+		_, all, _ = bytes.Cut(all, []byte{'\n'})
+	}
+	for rest := all; len(rest) > 0; {
+		at := bytes.LastIndexByte(rest, '\n')
+		line := colours.ReplaceAllString(strings.ToValidUTF8(string(rest[at+1:]), "?"), "")
+		if strings.ContainsFunc(line, unicode.IsLetter) && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
+			return strings.TrimSpace(strings.Map(printed, line))
+		}
+		rest = rest[:max(at, 0)]
+	}
+	return ""
+}
+
+// printed is a character as it is, and a blank in the place of one that is not to be seen.
+func printed(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
 }
 
 // begin of what is kept. Called with the lock.

@@ -184,7 +184,8 @@ func (s *Supervisor) onSettled() {
 func (s *Supervisor) onExited(exit reaper.Exit) {
 	s.log.Info("process ended", "pid", s.process.PID(), "exit", exit.String())
 	ran := time.Since(s.startedAt)
-	fenced := s.fenced(s.process)
+	ended := s.process
+	fenced := s.fenced(ended)
 	s.process = nil
 	s.partEnded()
 	if err := s.store.Exited(exit.String()); err != nil {
@@ -205,6 +206,9 @@ func (s *Supervisor) onExited(exit reaper.Exit) {
 		s.failures = 0
 	}
 	message := "the process ended by itself: " + exit.String()
+	if said := s.lastWords(ended, exit); said != "" {
+		message += ": " + said
+	}
 	s.settlePending(errors.New(message))
 	s.enterBackoff(message)
 }

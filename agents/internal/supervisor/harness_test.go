@@ -46,6 +46,8 @@ type process struct {
 	once    sync.Once
 	exit    reaper.Exit
 	ignores map[syscall.Signal]bool
+	// words that it wrote last.
+	words string
 
 	mu      sync.Mutex
 	signals []syscall.Signal
@@ -53,6 +55,9 @@ type process struct {
 
 func (p *process) PID() int              { return p.pid }
 func (p *process) Done() <-chan struct{} { return p.done }
+
+// LastWords implements supervisor.Process.
+func (p *process) LastWords() string { return p.words }
 
 func (p *process) Exit() reaper.Exit {
 	<-p.done

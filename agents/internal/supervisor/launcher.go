@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/processlog"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
@@ -24,19 +25,33 @@ const (
 // System launches real processes through the reaper.
 type System struct {
 	Reaper *reaper.Reaper
-	// Stdout and Stderr are inherited by the process.
-	Stdout, Stderr *os.File
+	// Output is what the process writes to.
+	Output *processlog.Log
 }
+
+// spoken is a process with what it wrote.
+type spoken struct {
+	*reaper.Process
+	output *processlog.Log
+	// from is the place of its first byte.
+	from int64
+}
+
+// LastWords implements Process.
+func (s spoken) LastWords() string { return s.output.LastWords(s.from) }
 
 // Start starts the process. All that it leaves behind is ended with it.
 func (l System) Start(p *planfile.Prepared, inherited *os.File) (Process, error) {
+	// What the process before wrote is none of its words.
+	l.Output.Drain()
+	from := l.Output.Tail.End()
 	process, err := l.Reaper.Start(reaper.Spec{Command: slices.Concat(p.Plan.Process.Command, p.Args), Env: p.Environ,
 		Dir:    p.Plan.Process.Dir,
-		Stdout: l.Stdout, Stderr: l.Stderr, Inherited: inherited, Family: reaper.Everyone})
+		Stdout: l.Output.Stdout, Stderr: l.Output.Stderr, Inherited: inherited, Family: reaper.Everyone})
 	if err != nil {
 		return nil, err
 	}
-	return process, nil
+	return spoken{process, l.Output, from}, nil
 }
 
 // Reload runs the reload command with the arguments appended; its exit code must be 0. The error has no secrets in it.

@@ -33,13 +33,15 @@ const settleTime = 300 * time.Millisecond
 // ErrShuttingDown refuses calls while PID 1 ends.
 var ErrShuttingDown = errors.New("the process manager is shutting down")
 
-// Process is a running process; *reaper.Process is one.
+// Process is a running process; *reaper.Process with LastWords is one.
 type Process interface {
 	PID() int
 	Signal(syscall.Signal) error
 	SignalGroup(syscall.Signal) error
 	Done() <-chan struct{}
 	Exit() reaper.Exit
+	// LastWords is the line that it wrote last, once it has ended; empty for none. It may have secrets in it.
+	LastWords() string
 }
 
 // Launcher starts what a plan describes.
@@ -112,6 +114,8 @@ type Supervisor struct {
 	startedAt time.Time
 	// message says what is wrong.
 	message string
+	// said are the last words of the process that ended by itself before.
+	said string
 	// failures in a row, for the delay.
 	failures int
 	// timer of the state: settling, stop timeout, backoff, the next look at the lock.

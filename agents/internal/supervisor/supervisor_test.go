@@ -5,6 +5,7 @@ package supervisor_test
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,6 +134,64 @@ func TestStoppedStaysStoppedInTheNextContainer(t *testing.T) {
 		h.end()
 		h.begin()
 		h.want(starting)
+	})
+}
+
+// Why a process ends by itself is told by its own words, but for secrets, and for those of one that others killed.
+func TestLastWordsOfAProcessAreTold(t *testing.T) {
+	const ended = "the process ended by itself: exit code 1"
+	for name, c := range map[string]struct {
+		exit        reaper.Exit
+		words, want string
+	}{
+		"none":     {reaper.Exit{Code: 1}, "", ended},
+		"an error": {reaper.Exit{Code: 1}, "fatal: no such file", ended + ": fatal: no such file"},
+		"secrets": {reaper.Exit{Code: 1}, "bad password hunter2 of account key-of-bucket",
+			ended + ": bad password *** of account ***"},
+		"long": {reaper.Exit{Code: 1}, strings.Repeat("x", 511) + "é", ended + ": " + strings.Repeat("x", 511) + "…"},
+		"aborted": {reaper.Exit{Code: -1, Signal: syscall.SIGABRT}, "assertion failed",
+			"the process ended by itself: signal SIGABRT: assertion failed"},
+		"killed": {reaper.Exit{Code: -1, Signal: syscall.SIGKILL}, "GET /", "the process ended by itself: signal SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPod(t, func(h *harness) {
+				bucket := filepath.Join(h.dirs.Secrets, "bucket")
+				if err := os.Mkdir(bucket, 0o750); err != nil {
+					t.Fatal(err)
+				}
+				h.write(filepath.Join(bucket, "password"), "key-of-bucket\n")
+				h.begin()
+				last := h.launcher.last()
+				last.words = c.words
+				last.end(c.exit)
+				h.want(backoff)
+				if got := h.status().GetMessage(); got != c.want {
+					t.Errorf("the message is %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A process that ends again and again is no news each time because its words have the time of day.
+func TestLastWordsThatDifferInNumbersAreNoNews(t *testing.T) {
+	inPod(t, func(h *harness) {
+		h.begin()
+		for _, words := range [][2]string{
+			{"10:15:00 [7] no model", "10:15:00 [7] no model"}, {"10:15:01 [9] no model", "10:15:00 [7] no model"},
+			{"10:15:03 [9] no room", "10:15:03 [9] no room"}, {"", ""}, {"10:15:05 [9] no model", "10:15:05 [9] no model"},
+		} {
+			last := h.launcher.last()
+			last.words = words[0]
+			last.end(reaper.Exit{Code: 1})
+			h.want(backoff)
+			_, got, _ := strings.Cut(h.status().GetMessage(), "exit code 1")
+			if got = strings.TrimPrefix(got, ": "); got != words[1] {
+				t.Errorf("after %q the message has %q, want %q", words[0], got, words[1])
+			}
+			h.advance(time.Minute)
+			h.want(running)
+		}
 	})
 }
 
