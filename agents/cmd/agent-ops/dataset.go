@@ -83,6 +83,12 @@ func (d *datasetFiles) of(open func(datasetfile.File) (datasetfile.Manifest, err
 	return datasetfile.NewManifest(files)
 }
 
+// refused is why a version cannot be prepared as it is: the pod says so by transfer.ExitRefused.
+type refused struct{ error }
+
+// Unwrap returns the reason.
+func (r refused) Unwrap() error { return r.error }
+
 // prepared runs what prepares a version, and leaves word of how it ended.
 func prepared(run func(ctx context.Context, log *slog.Logger) (datasetfile.Result, error)) error {
 	program.Lean(memoryLimit)
@@ -94,8 +100,16 @@ func prepared(run func(ctx context.Context, log *slog.Logger) (datasetfile.Resul
 		if err != nil {
 			said = err.Error()
 		}
-		return errors.Join(err, os.WriteFile(terminationLog, []byte(said), 0o644))
+		return errors.Join(judged(err), os.WriteFile(terminationLog, []byte(said), 0o644))
 	})
+}
+
+// judged is an error as it is, or a refused where another attempt would not help.
+func judged(err error) error {
+	if datasetfile.Lasting(err) {
+		return refused{err}
+	}
+	return err
 }
 
 // datasetFetching is the flags of what fetches a version.

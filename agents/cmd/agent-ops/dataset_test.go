@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +130,51 @@ func TestDatasetIsNotFetchedFromABucket(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// What another pod would be told as well ends the pod at once, with a code of its own.
+func TestDatasetThatIsRefusedEndsItsPodForGood(t *testing.T) {
+	t.Setenv(datasetAccessKey, testbucket.Account)
+	t.Setenv(datasetSecretKey, "key")
+	bucket := slices.Clip([]string{"--bucket=data", "--endpoint=" + testbucket.Bucket{Name: "data", Region: "us-east-1",
+		Objects: map[string][]byte{"a.csv": []byte("1,2\n")}}.Serve(t)})
+	file := "--file=" + sha256Of("1,2\n") + ":0:a.csv"
+	statuses := map[string]int{"/lost": http.StatusNotFound, "/secret": http.StatusForbidden,
+		"/private": http.StatusUnauthorized, "/busy": http.StatusTooManyRequests, "/broken": http.StatusBadGateway}
+	asked := map[string]int{}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked[path.Dir(r.URL.Path)]++
+		w.WriteHeader(statuses[path.Dir(r.URL.Path)])
+	}))
+	t.Cleanup(web.Close)
+	for title, c := range map[string]struct {
+		args []string
+		want int
+	}{
+		"no such object":     {append(bucket, "--prefix=old/", file), transfer.ExitRefused},
+		"another digest":     {append(bucket, "--file="+sha256Of("")+":0:a.csv"), transfer.ExitRefused},
+		"another size":       {append(bucket, "--file="+sha256Of("1,2\n")+":3:a.csv"), transfer.ExitRefused},
+		"too large":          {append(bucket, "--max-bytes=3", file), transfer.ExitRefused},
+		"no manifest":        {append(bucket, "--manifest="+sha256Of("1,2\n")+":0:a.csv"), transfer.ExitRefused},
+		"not found":          {[]string{"--url=" + web.URL + "/lost", file}, transfer.ExitRefused},
+		"forbidden":          {[]string{"--url=" + web.URL + "/secret", file}, transfer.ExitRefused},
+		"unauthorized":       {[]string{"--url=" + web.URL + "/private", file}, transfer.ExitRefused},
+		"too many requests":  {[]string{"--url=" + web.URL + "/busy", file}, 1},
+		"bad gateway":        {[]string{"--url=" + web.URL + "/broken", file}, 1},
+		"nobody listens":     {[]string{"--url=http://127.0.0.1:1", file}, 1},
+		"no storage listens": {[]string{"--endpoint=http://127.0.0.1:1", "--bucket=data", file}, 1},
+	} {
+		t.Run(title, func(t *testing.T) {
+			_, err := fetchDataset(t, t.TempDir(), c.args...)
+			if got := exitCode(judged(err), nil); err == nil || got != c.want {
+				t.Errorf("it ends with %d and %v, want %d", got, err, c.want)
+			}
+		})
+	}
+	for folder, want := range map[string]int{"/lost": 1, "/secret": 1, "/private": 1, "/busy": 6, "/broken": 6} {
+		if asked[folder] != want {
+			t.Errorf("%s was asked for %d times, want %d", folder, asked[folder], want)
+		}
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/agents/internal/volumealarm"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/transfer"
 )
 
 const (
@@ -67,6 +68,9 @@ func exitCode(err error, args []string) int {
 	}
 	if errors.Is(err, minio.ErrKeys) || errors.Is(err, kafka.ErrAccount) {
 		return keysRefused
+	}
+	if errors.As(err, new(refused)) {
+		return transfer.ExitRefused
 	}
 	if errors.As(err, new(objects.Damaged)) {
 		return plan.ExitDataBad

@@ -143,6 +143,12 @@ func TestManifestOfTheSource(t *testing.T) {
 		&modelfile.WrongDigest{}) {
 		t.Errorf("got %v", err)
 	}
+	contents["LARGE"] = make([]byte, manifestLimit+1)
+	t.Cleanup(func() { delete(contents, "LARGE") })
+	if _, err := f.Manifest(t.Context(), File{Path: "LARGE", SHA256: sumOf(contents["LARGE"])}); !Lasting(err) ||
+		!strings.Contains(err.Error(), "the manifest LARGE has more than 16 MiB") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestManifestRefuses(t *testing.T) {
@@ -155,9 +161,10 @@ func TestManifestRefuses(t *testing.T) {
 		sum + "  /a":                "leaves the dataset",
 		sum + "  .zeroinfra/a":      "which is taken",
 		sum + "  a\n" + sum + "  a": "twice",
-		sum + "  a\\b":              "backslash",
+		sum + "  a/b/c\n" + sum + "  a-b\n" + sum + "  a": `names "a" as a file, and "a/b/c" in a folder of that name`,
+		sum + "  a\\b": "backslash",
 	} {
-		if _, err := ReadManifest(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadManifest(strings.NewReader(text)); !Lasting(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}

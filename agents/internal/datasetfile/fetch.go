@@ -30,6 +30,9 @@ func (e TooLarge) Error() string {
 	return fmt.Sprintf("%s does not fit: the version is larger than its claim; add a version of a larger size", e.Path)
 }
 
+// Lasting says whether it is of no use to prepare the version again as it is: somebody has to change something.
+func Lasting(err error) bool { return modelfile.Lasting(err) || errors.As(err, new(TooLarge)) }
+
 // Fetcher brings files to a volume.
 type Fetcher struct {
 	// Source of a file by its path.
@@ -49,6 +52,10 @@ type Fetcher struct {
 // Manifest fetches the manifest that a source has.
 func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
 	path, err := f.download(ctx, file, manifestLimit, quiet)
+	if errors.As(err, new(TooLarge)) {
+		return nil, refuse("the manifest %s has more than %d MiB: make several versions of fewer files", file.Path,
+			manifestLimit>>20)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the manifest %s is not to be had: %w", file.Path, err)
 	}
@@ -139,8 +146,7 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64, progress 
 				best, attempt, pause = done, 1, f.Pause
 			}
 		})
-		if err == nil || attempt >= attempts || errors.As(err, &modelfile.WrongDigest{}) ||
-			errors.As(err, &TooLarge{}) || ctx.Err() != nil {
+		if err == nil || attempt >= attempts || Lasting(err) || ctx.Err() != nil {
 			return path, err
 		}
 		f.Log.Warn("a file is tried again", "path", file.Path, "after", pause.String(), "error", err.Error())
@@ -161,7 +167,7 @@ func (f *Fetcher) onlyThese(m Manifest) error {
 	}
 	return walk(f.Folder, func(path string, _ os.FileInfo) error {
 		if !named[path] {
-			return fmt.Errorf("the volume has the file %q, which the manifest does not name", path)
+			return refuse("the volume has the file %q, which the manifest does not name", path)
 		}
 		return nil
 	})

@@ -10,12 +10,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zeroinfra/agents/internal/checksum"
+	"github.com/zeroinfra/agents/internal/store"
 )
 
 // ownFolder of a volume has what is not part of the version: the manifest, and the part of a file that is being
@@ -35,17 +37,22 @@ type File struct {
 	Size int64
 }
 
+// refuse is an error that no other attempt mends.
+func refuse(format string, args ...any) error {
+	return store.Refused{Why: fmt.Sprintf(format, args...)}
+}
+
 // check says what is wrong with a file.
 func (f File) check() error {
 	switch {
 	case !checksum.IsSHA256(f.SHA256):
-		return fmt.Errorf("the digest %q of %q is not one of 64 hexadecimal digits", f.SHA256, f.Path)
+		return refuse("the digest %q of %q is not one of 64 hexadecimal digits", f.SHA256, f.Path)
 	case !filepath.IsLocal(f.Path) || f.Path == ".":
-		return fmt.Errorf("the path %q leaves the dataset", f.Path)
+		return refuse("the path %q leaves the dataset", f.Path)
 	case f.Path == ownFolder || strings.HasPrefix(f.Path, ownFolder+"/"):
-		return fmt.Errorf("the path %q is in the folder %s, which is taken", f.Path, ownFolder)
+		return refuse("the path %q is in the folder %s, which is taken", f.Path, ownFolder)
 	case strings.ContainsFunc(f.Path, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
-		return fmt.Errorf("the path %q has a backslash or a control character, which no manifest can hold", f.Path)
+		return refuse("the path %q has a backslash or a control character, which no manifest can hold", f.Path)
 	}
 	return nil
 }
@@ -53,37 +60,46 @@ func (f File) check() error {
 // ParseFile reads "SHA256:SIZE:PATH". The size is 0 where it is not known.
 func ParseFile(text string) (File, error) {
 	digest, rest, _ := strings.Cut(text, ":")
-	size, path, found := strings.Cut(rest, ":")
+	size, name, found := strings.Cut(rest, ":")
 	n, err := strconv.ParseInt(size, 10, 64)
 	if !found || err != nil || n < 0 {
-		return File{}, fmt.Errorf("%q is not of the form SHA256:SIZE:PATH", text)
+		return File{}, refuse("%q is not of the form SHA256:SIZE:PATH", text)
 	}
-	f := File{Path: path, SHA256: digest, Size: n}
+	f := File{Path: name, SHA256: digest, Size: n}
 	return f, f.check()
 }
 
 // Manifest has the files of a version in the order of their paths.
 type Manifest []File
 
-// NewManifest sorts and checks files.
+// NewManifest sorts and checks files. Its errors are a store.Refused.
 func NewManifest(files []File) (Manifest, error) {
 	m := Manifest(slices.Clone(files))
 	slices.SortFunc(m, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	for i, f := range m {
+	named := make(map[string]bool, len(m))
+	for _, f := range m {
 		if err := f.check(); err != nil {
 			return nil, err
 		}
-		if i > 0 && m[i-1].Path == f.Path {
-			return nil, fmt.Errorf("the manifest names %q twice", f.Path)
+		if named[f.Path] {
+			return nil, refuse("the manifest names %q twice", f.Path)
+		}
+		named[f.Path] = true
+	}
+	for _, f := range m {
+		for folder := path.Dir(f.Path); folder != "."; folder = path.Dir(folder) {
+			if named[folder] {
+				return nil, refuse("the manifest names %q as a file, and %q in a folder of that name", folder, f.Path)
+			}
 		}
 	}
 	if len(m) == 0 {
-		return nil, fmt.Errorf("the manifest names no files")
+		return nil, refuse("the manifest names no files")
 	}
 	return m, nil
 }
 
-// ReadManifest reads what sha256sum prints.
+// ReadManifest reads what sha256sum prints. Text that is something else is a store.Refused.
 func ReadManifest(from io.Reader) (Manifest, error) {
 	var files []File
 	lines := bufio.NewScanner(from)
@@ -92,12 +108,12 @@ func ReadManifest(from io.Reader) (Manifest, error) {
 		if line == "" {
 			continue
 		}
-		digest, path, found := strings.Cut(line, " ")
-		if !found || len(path) < 2 || path[0] != ' ' && path[0] != '*' {
-			return nil, fmt.Errorf("line %d of the manifest is not one that sha256sum prints: digest, two spaces, path",
+		digest, name, found := strings.Cut(line, " ")
+		if !found || len(name) < 2 || name[0] != ' ' && name[0] != '*' {
+			return nil, refuse("line %d of the manifest is not one that sha256sum prints: digest, two spaces, path",
 				len(files)+1)
 		}
-		files = append(files, File{Path: strings.TrimPrefix(path[1:], "./"), SHA256: strings.ToLower(digest)})
+		files = append(files, File{Path: strings.TrimPrefix(name[1:], "./"), SHA256: strings.ToLower(digest)})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/zeroinfra/agents/internal/modelfile"
+	"github.com/zeroinfra/agents/internal/store"
 )
 
 // lostAndFound is made by some file systems at the root of a volume.
@@ -24,8 +25,7 @@ func Verify(ctx context.Context, folder string, m Manifest, log *slog.Logger) (R
 	result := Result{Digest: m.Digest(), Files: int64(len(m))}
 	for i, file := range m {
 		path := filepath.Join(folder, filepath.FromSlash(file.Path))
-		err := modelfile.Verify(ctx, path, modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, quiet)
-		if err != nil {
+		if err := verify(ctx, path, file); err != nil {
 			return Result{}, fmt.Errorf("file %s: %w", file.Path, err)
 		}
 		about, err := os.Stat(path)
@@ -38,10 +38,19 @@ func Verify(ctx context.Context, folder string, m Manifest, log *slog.Logger) (R
 	return result, nil
 }
 
+// verify reads a file that somebody else keeps. One that is not there, or may not be read, is a store.Refused.
+func verify(ctx context.Context, path string, file File) error {
+	err := modelfile.Verify(ctx, path, modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, quiet)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return store.Refused{Why: err.Error()}
+	}
+	return err
+}
+
 // Open reads the manifest that somebody else keeps in a folder, and whose digest is known.
 func Open(ctx context.Context, folder string, file File) (Manifest, error) {
 	path := filepath.Join(folder, filepath.FromSlash(file.Path))
-	if err := modelfile.Verify(ctx, path, modelfile.Wanted{SHA256: file.SHA256, Size: file.Size}, quiet); err != nil {
+	if err := verify(ctx, path, file); err != nil {
 		return nil, fmt.Errorf("the manifest %s: %w", file.Path, err)
 	}
 	content, err := os.Open(path)
@@ -71,7 +80,7 @@ func Seal(ctx context.Context, folder string, maxBytes int64) (Result, error) {
 		return Result{}, err
 	}
 	if len(files) == 0 {
-		return Result{}, errors.New("the steps wrote no files: have the last one write them to /output")
+		return Result{}, refuse("the steps wrote no files: have the last one write them to /output")
 	}
 	m, err := NewManifest(files)
 	if err != nil {
@@ -97,7 +106,7 @@ func walk(folder string, see func(path string, about os.FileInfo) error) error {
 		case entry.IsDir():
 			return nil
 		case !entry.Type().IsRegular():
-			return fmt.Errorf("%s is no regular file: a dataset has no links, devices and sockets", path)
+			return refuse("%s is no regular file: a dataset has no links, devices and sockets", path)
 		}
 		about, err := entry.Info()
 		if err != nil {

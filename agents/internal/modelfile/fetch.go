@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/agents/internal/store"
 )
 
 // unfinished ends the name of a file that is not whole.
@@ -43,9 +44,15 @@ func (e WrongDigest) Error() string {
 	return fmt.Sprintf("the file has the SHA-256 digest %s, and %s is wanted", e.Got, e.Want)
 }
 
+// Lasting says whether it is of no use to try again: the source refuses it, or has another file.
+func Lasting(err error) bool {
+	return errors.As(err, new(store.Refused)) || errors.As(err, new(WrongDigest))
+}
+
 // Fetch returns the path of the file in a folder, and downloads it first where it is not there. A file has its name
 // only once its digest was right, so it is not read again. Errors leave the part that is there for the next attempt,
-// but for WrongDigest and one that is too large.
+// but for WrongDigest and one that is too large. A file that was completed and has another digest is downloaded once
+// more from its beginning: its first part may be of what the source had before.
 func Fetch(ctx context.Context, from Source, folder string, want Wanted, progress Progress) (string, error) {
 	target := filepath.Join(folder, want.SHA256)
 	switch _, err := os.Stat(target); {
@@ -55,7 +62,13 @@ func Fetch(ctx context.Context, from Source, folder string, want Wanted, progres
 		return "", err
 	}
 	part := target + unfinished
-	digest, err := download(ctx, from, part, want, progress)
+	digest, resumed, err := download(ctx, from, part, want, progress)
+	if err == nil && digest != want.SHA256 && resumed {
+		if err := os.Remove(part); err != nil {
+			return "", err
+		}
+		digest, _, err = download(ctx, from, part, want, progress)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -89,37 +102,40 @@ func KeepOnly(folder string, wanted ...Wanted) error {
 	return nil
 }
 
-// download completes the part, and returns the digest of the whole.
+// download completes the part, and returns the digest of the whole, and whether there was a part that it completed.
 func download(ctx context.Context, from Source, part string, want Wanted, progress Progress) (digest string,
-	err error) {
+	resumed bool, err error) {
 	file, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	sum := sha256.New()
 	done, err := io.CopyBuffer(sum, file, make([]byte, bufferSize))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if want.Size > 0 && done >= want.Size {
-		return settle(file, sum, done, want)
+		digest, err = settle(file, sum, done, want)
+		return digest, true, err
 	}
 	content, err := from.Open(ctx, done)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = content.Close() }()
 	if content.Offset != done {
 		// The source begins anew, and so does the file.
 		sum, done = sha256.New(), 0
 		if err := restart(file); err != nil {
-			return "", err
+			return "", false, err
 		}
 	}
 	if want.Size > 0 && content.Size != unknownSize && content.Size != want.Size {
-		return "", fmt.Errorf("the file has %d bytes at its source, and %d are wanted", content.Size, want.Size)
+		return "", false, store.Refused{Why: fmt.Sprintf("the file has %d bytes at its source, and %d are wanted",
+			content.Size, want.Size)}
 	}
+	resumed = done > 0
 	total := max(content.Size, want.Size, 0)
 	to := io.MultiWriter(file, sum, &counter{done: done, total: total, tell: progress})
 	most := io.Reader(content)
@@ -128,12 +144,13 @@ func download(ctx context.Context, from Source, part string, want Wanted, progre
 	}
 	copied, err := io.CopyBuffer(to, most, make([]byte, bufferSize))
 	if err != nil {
-		return "", fmt.Errorf("the download was cut off after %d bytes: %w", done+copied, withoutURL(err))
+		return "", false, fmt.Errorf("the download was cut off after %d bytes: %w", done+copied, withoutURL(err))
 	}
 	if done += copied; content.Size > done {
-		return "", fmt.Errorf("the download was cut off after %d of %d bytes", done, content.Size)
+		return "", false, fmt.Errorf("the download was cut off after %d of %d bytes", done, content.Size)
 	}
-	return settle(file, sum, done, want)
+	digest, err = settle(file, sum, done, want)
+	return digest, resumed, err
 }
 
 // settle has all of the file on disk, and returns its digest. One of another size than wanted is removed.
@@ -172,7 +189,7 @@ func Verify(ctx context.Context, path string, want Wanted, progress Progress) er
 		return err
 	}
 	if want.Size > 0 && about.Size() != want.Size {
-		return fmt.Errorf("%s has %d bytes, and %d are wanted", path, about.Size(), want.Size)
+		return store.Refused{Why: fmt.Sprintf("%s has %d bytes, and %d are wanted", path, about.Size(), want.Size)}
 	}
 	digest, err := Digest(ctx, path, &counter{total: about.Size(), tell: progress})
 	if err != nil {

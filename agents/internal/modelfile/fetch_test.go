@@ -98,6 +98,30 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 	}
 }
 
+// The part that is there may be of what the source had before: only a whole file of another digest is another file.
+func TestFetchBeginsAnewWhereThePartIsOfAnotherFile(t *testing.T) {
+	for name, size := range map[string]int64{"size known": int64(len(content)), "size not known": 0} {
+		for length, part := range map[string][]byte{
+			"a part": []byte("former weights"), "all of it": bytes.Repeat([]byte("x"), len(content)),
+		} {
+			t.Run(name+", "+length, func(t *testing.T) {
+				s, folder := serve(t, 0, ranged), t.TempDir()
+				want := Wanted{SHA256: digestOf(content), Size: size}
+				if err := os.WriteFile(filepath.Join(folder, want.SHA256+unfinished), part, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				path, err := Fetch(t.Context(), HTTP{URL: s.URL}, folder, want, nothing)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := os.ReadFile(path); !bytes.Equal(got, content) {
+					t.Errorf("got %d other bytes", len(got))
+				}
+			})
+		}
+	}
+}
+
 func TestFetchRefusesAnotherFile(t *testing.T) {
 	s := serve(t, 0, ranged)
 	missing := httptest.NewServer(http.NotFoundHandler())

@@ -39,7 +39,8 @@ type Content struct {
 
 // Source is where a file comes from.
 type Source interface {
-	// Open returns the content from an offset on. Errors have no credentials in their text.
+	// Open returns the content from an offset on. Errors have no credentials in their text. An answer that stays the same
+	// however often it is asked for is a store.Refused.
 	Open(ctx context.Context, offset int64) (Content, error)
 }
 
@@ -55,7 +56,8 @@ type HTTP struct {
 }
 
 // errUnprotected says that a secret would be readable on the way.
-var errUnprotected = errors.New("a token or password is shown by https alone, and this URL is of another scheme")
+var errUnprotected error = store.Refused{
+	Why: "a token or password is shown by https alone, and this URL is of another scheme"}
 
 // authorize has a request show who asks.
 func (h HTTP) authorize(request *http.Request) error {
@@ -87,7 +89,7 @@ func redirected(request *http.Request, via []*http.Request) error {
 func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
 	if err != nil {
-		return Content{}, fmt.Errorf("the URL of the model is none: %w", withoutURL(err))
+		return Content{}, store.Refused{Why: fmt.Sprintf("the URL of the file is none: %v", withoutURL(err))}
 	}
 	// What is compressed on the way has another size, and no ranges.
 	request.Header.Set("Accept-Encoding", "identity")
@@ -124,7 +126,20 @@ func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 		}
 	}
 	_ = response.Body.Close()
-	return Content{}, fmt.Errorf("%s answers %q", request.URL.Host, response.Status)
+	return Content{}, answered(response.StatusCode, fmt.Sprintf("%s answers %q", request.URL.Host, response.Status))
+}
+
+// answered is the error of an answer without content. Somebody has to change something where the status is one of
+// 4xx, but for those that ask the client to come back.
+func answered(status int, said string) error {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return errors.New(said)
+	}
+	if status/100 == http.StatusBadRequest/100 {
+		return store.Refused{Why: said}
+	}
+	return errors.New(said)
 }
 
 // httpClient gives up a server that takes a request and says nothing, not one that takes long for a file.
@@ -140,7 +155,7 @@ func httpClient(authorities []byte) (*http.Client, error) {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM(authorities) {
-			return nil, errors.New("the CA of the source is no certificate in PEM")
+			return nil, store.Refused{Why: "the CA of the source is no certificate in PEM"}
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	}
@@ -184,14 +199,13 @@ type S3 struct {
 
 // Open implements Source.
 func (s S3) Open(ctx context.Context, offset int64) (Content, error) {
-	client, _, err := store.NewClient(store.S3Options{Endpoint: s.Endpoint, Region: cmp.Or(s.Region, store.DefaultRegion),
-		AccessKey: s.AccessKey, SecretKey: s.SecretKey, MoreCA: s.CA})
+	client, _, err := store.NewClient(s.options())
 	if err != nil {
 		return Content{}, err
 	}
 	about, err := client.StatObject(ctx, s.Bucket, s.Key, minio.StatObjectOptions{})
 	if err != nil {
-		return Content{}, fmt.Errorf("cannot read object %q of bucket %q: %w", s.Key, s.Bucket, withoutURL(err))
+		return Content{}, s.failed(err)
 	}
 	if offset >= about.Size {
 		offset = 0
@@ -208,7 +222,24 @@ func (s S3) Open(ctx context.Context, offset int64) (Content, error) {
 	}
 	body, _, _, err := minio.Core{Client: client}.GetObject(ctx, s.Bucket, s.Key, options)
 	if err != nil {
-		return Content{}, fmt.Errorf("cannot read object %q of bucket %q: %w", s.Key, s.Bucket, withoutURL(err))
+		return Content{}, s.failed(err)
 	}
 	return Content{ReadCloser: body, Offset: offset, Size: about.Size}, nil
+}
+
+func (s S3) options() store.S3Options {
+	return store.S3Options{Endpoint: s.Endpoint, Region: cmp.Or(s.Region, store.DefaultRegion), Bucket: s.Bucket,
+		AccessKey: s.AccessKey, SecretKey: s.SecretKey, MoreCA: s.CA}
+}
+
+// failed says what the storage answers.
+func (s S3) failed(err error) error {
+	said := s.options().Said(err)
+	switch {
+	case errors.Is(said, store.ErrAbsent):
+		said = store.Refused{Why: "there is no such object"}
+	case errors.Is(said, store.ErrExists):
+		said = errors.New("it was replaced between two requests")
+	}
+	return fmt.Errorf("cannot read object %q of bucket %q: %w", s.Key, s.Bucket, said)
 }

@@ -4,6 +4,7 @@ package dataset
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/operator"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/testkit/enginetest"
+	"github.com/zeroinfra/platform-core/sdk/transfer"
 
 	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 )
@@ -32,6 +34,31 @@ func TestTemplates(t *testing.T) {
 		}
 		return template, enginetest.CheckTemplate(text)
 	})
+}
+
+// A pod of the agents that was refused is the last one, and one that was lost is not. A step of a user is tried again
+// whatever its code is: nobody knows what it means.
+func TestWhatIsRefusedIsNotTriedAgain(t *testing.T) {
+	v := madeFrom("clean", "1.0")
+	steps := append(made("agents", "claim", v.From, 1, &aiv1.DatasetVersionStatus{}), fetched("agents", "claim",
+		new(web("1.0")), 1))
+	for _, s := range steps {
+		codes := s.Retry.ExitCodes
+		if s.Container.Image != "agents" {
+			if len(codes) > 0 {
+				t.Errorf("step %s is tried again after %v alone", s.Name, codes)
+			}
+			continue
+		}
+		for _, lost := range []int32{1, 2, 137, 143, 255} {
+			if !slices.Contains(codes, lost) {
+				t.Errorf("step %s is not tried again after %d", s.Name, lost)
+			}
+		}
+		if slices.Contains(codes, transfer.ExitRefused) {
+			t.Errorf("step %s is tried again after %d", s.Name, transfer.ExitRefused)
+		}
+	}
 }
 
 // The webhook refuses what the controller would refuse, in the words of the spec.

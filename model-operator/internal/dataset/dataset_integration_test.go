@@ -107,15 +107,15 @@ func TestVersionsArePreparedAlthoughTheOperatorIsKilled(t *testing.T) {
 	}
 }
 
-// Nobody is told the claim of a version whose files are others, and it is tried again only when somebody asks for it.
+// Nobody is told the claim of a version whose files are others. Unlike a download that was cut off, it is tried again
+// only when somebody asks for it.
 func TestWrongDigestIsToldAndTheClaimIsNot(t *testing.T) {
 	b := newBench(t)
 	serve(t)
 	ds := b.dataset("digits", `versions: [`+raw+`]`)
 	const said = "file a.csv: the file has the SHA-256 digest bb, and aa is wanted"
-	for range attempts.Limit + 1 {
-		b.end("1.0", "fetch", 1, said)
-	}
+	b.end("1.0", "fetch", 1, "file a.csv: the download was cut off after 3 bytes")
+	b.end("1.0", "fetch", transfer.ExitRefused, said)
 	if st := b.reaches(ds, "1.0", aiv1.DatasetFailed, said); st.Claim != "" || st.Digest != "" {
 		t.Errorf("the version is %+v", st)
 	}

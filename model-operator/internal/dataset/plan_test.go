@@ -179,6 +179,16 @@ func TestVersionIsReadOnlyOnceItsFilesAreRight(t *testing.T) {
 	p.want("1.0", aiv1.DatasetPreparing, "")
 }
 
+func TestRefusalIsToldInTheWordsOfTheSource(t *testing.T) {
+	p := newPlace(t, web("1.0"))
+	p.turn()
+	p.end("1.0", platformv1.OperationFailed, 0)
+	p.f.operations[p.status("1.0").Operation].Status.Error = `job a failed: exit code 78: file a.csv: a answers ` +
+		`"403 Forbidden"; it is not tried again, since retry.exitCodes does not have 78`
+	says(t, p.turn(), outcome.KindStalled, platformv1.ReasonOperationFailed,
+		`file a.csv: a answers "403 Forbidden"; mend that and annotate the Dataset`)
+}
+
 func TestRetryThatComesDuringAPreparationIsForItsEnd(t *testing.T) {
 	p := newPlace(t, web("1.0"), web("2.0"))
 	retry := func(value string) { p.ds.Annotations = map[string]string{aiv1.DatasetRetryAnnotation: value} }

@@ -10,6 +10,11 @@ const (
 	Path = "/progress"
 )
 
+// ExitRefused is the exit code of a pod that fetches or verifies files where another pod would end no better: the
+// source refuses what is asked of it, or what it has is not what is wanted. It is that of sysexits.h for what somebody
+// has to configure otherwise. All other codes are worth another attempt.
+const ExitRefused = 78
+
 // Progress is how far a transfer is.
 type Progress struct {
 	// Bytes that are there, of Total, which is 0 while it is not known.

@@ -22,6 +22,9 @@ const Port = protocol.Port
 // Path is what they are asked for.
 const Path = protocol.Path
 
+// ExitRefused is the exit code of a pod that ended because the source refuses it, or has something else than is wanted.
+const ExitRefused = protocol.ExitRefused
+
 // maxAnswer is as much of an answer as is read, in bytes.
 const maxAnswer = 1 << 10
 
