@@ -155,7 +155,11 @@ func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfil
 		Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}
 	f.fetcher.Log = log
 	defer f.tell(log)()
-	f.fetcher.Source = func(path string) modelfile.Source { return datasetSource(web, f.s3, f.prefix, path) }
+	source, err := f.source(web)
+	if err != nil {
+		return datasetfile.Result{}, err
+	}
+	f.fetcher.Source = source
 	m, err := f.files.of(func(file datasetfile.File) (datasetfile.Manifest, error) {
 		return f.fetcher.Manifest(ctx, file)
 	})
@@ -188,14 +192,22 @@ func (f *datasetFetching) answer(listener net.Listener) (stop func()) {
 	return func() { _ = server.Close() }
 }
 
-// datasetSource is where a file is.
-func datasetSource(web modelfile.HTTP, s3 modelfile.S3, prefix, path string) modelfile.Source {
-	if web.URL != "" {
-		web.URL = strings.TrimSuffix(web.URL, "/") + "/" + (&url.URL{Path: path}).EscapedPath()
-		return web
+// source says where each file is. All of them are read by the same connections: a version may have a great many, and a
+// server takes only so many connections.
+func (f *datasetFetching) source(web modelfile.HTTP) (of func(path string) modelfile.Source, err error) {
+	if web.URL == "" {
+		s3, err := f.s3.Connected()
+		return func(path string) modelfile.Source {
+			s3.Key = f.prefix + path
+			return s3
+		}, err
 	}
-	s3.Key = prefix + path
-	return s3
+	web, err = web.Connected()
+	base := strings.TrimSuffix(web.URL, "/")
+	return func(path string) modelfile.Source {
+		web.URL = base + "/" + (&url.URL{Path: path}).EscapedPath()
+		return web
+	}, err
 }
 
 func datasetVerify() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +71,41 @@ func TestDatasetIsFetchedFromABucket(t *testing.T) {
 	}
 	if digests[0] != digests[1] {
 		t.Errorf("the digests are %q", digests)
+	}
+}
+
+// A version of many files is fetched by a few connections: a server takes only so many.
+func TestDatasetIsFetchedByFewConnections(t *testing.T) {
+	const most = 2
+	t.Setenv(datasetAccessKey, testbucket.Account)
+	t.Setenv(datasetSecretKey, "key")
+	bucket, files := testbucket.Bucket{Name: "data", Objects: map[string][]byte{}}, []string{"--bucket=data"}
+	for n := range 20 {
+		name := fmt.Sprintf("part-%d.csv", n)
+		bucket.Objects[name] = []byte(name)
+		files = append(files, "--file="+sha256Of(name)+":0:"+name)
+	}
+	for title, flag := range map[string]string{"web": "--url=%s/data", "bucket": "--endpoint=%s"} {
+		var made atomic.Int32
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if title == "web" {
+				r.Header.Set("Authorization", "Credential="+testbucket.Account+"/")
+			}
+			bucket.ServeHTTP(w, r)
+		}))
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				made.Add(1)
+			}
+		}
+		server.Start()
+		t.Cleanup(server.Close)
+		if _, err := fetchDataset(t, t.TempDir(), append(files, fmt.Sprintf(flag, server.URL))...); err != nil {
+			t.Fatalf("%s: %v", title, err)
+		}
+		if got := made.Load(); got > most {
+			t.Errorf("%s: %d connections were made, want %d at most", title, got, most)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/store"
@@ -24,6 +25,12 @@ const unfinished = ".part"
 
 // bufferSize of copies, in bytes.
 const bufferSize = 256 << 10
+
+// stallTimeout is how long nothing may come of a file that is on its way: a server may hold a connection for good.
+const stallTimeout = 2 * time.Minute
+
+// errStalled is why a download was given up.
+var errStalled = fmt.Errorf("nothing has come for %s", stallTimeout)
 
 // Wanted is the file that a server is to have.
 type Wanted struct {
@@ -119,6 +126,8 @@ func download(ctx context.Context, from Source, part string, want Wanted, progre
 		digest, err = settle(file, sum, done, want)
 		return digest, true, err
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	content, err := from.Open(ctx, done)
 	if err != nil {
 		return "", false, err
@@ -137,12 +146,20 @@ func download(ctx context.Context, from Source, part string, want Wanted, progre
 	}
 	resumed = done > 0
 	total := max(content.Size, want.Size, 0)
-	to := io.MultiWriter(file, sum, &counter{done: done, total: total, tell: progress})
+	stall := time.AfterFunc(stallTimeout, func() { giveUp(errStalled) })
+	defer stall.Stop()
+	to := io.MultiWriter(file, sum, &counter{done: done, total: total, tell: func(done, total int64) {
+		stall.Reset(stallTimeout)
+		progress(done, total)
+	}})
 	most := io.Reader(content)
 	if want.Size > 0 {
 		most = io.LimitReader(content, want.Size-done+1)
 	}
 	copied, err := io.CopyBuffer(to, most, make([]byte, bufferSize))
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStalled) {
+		err = cause
+	}
 	if err != nil {
 		return "", false, fmt.Errorf("the download was cut off after %d bytes: %w", done+copied, withoutURL(err))
 	}

@@ -4,10 +4,12 @@ package modelfile
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/testbucket"
@@ -59,6 +62,14 @@ func ranged(w http.ResponseWriter, r *http.Request) {
 
 func whole(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }
 
+// otherPart answers whoever asks for a part with another one.
+func otherPart(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Range") != "" {
+		r.Header.Set("Range", "bytes=0-99")
+	}
+	ranged(w, r)
+}
+
 func nothing(int64, int64) {}
 
 func TestFetchResumesWhereItWasCutOff(t *testing.T) {
@@ -68,6 +79,7 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 	}{
 		"with ranges":    {ranged, []string{"", fmt.Sprintf("bytes=%d-", len(content)/2)}},
 		"without ranges": {whole, []string{"", fmt.Sprintf("bytes=%d-", len(content)/2)}},
+		"other ranges":   {otherPart, []string{"", fmt.Sprintf("bytes=%d-", len(content)/2), ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, folder := serve(t, 1, c.handler), t.TempDir()
@@ -95,6 +107,47 @@ func TestFetchResumesWhereItWasCutOff(t *testing.T) {
 				t.Errorf("asked for %q, want %q", s.ranges, c.ranges)
 			}
 		})
+	}
+}
+
+// stalling is a source that sends so much of the content, and then nothing, but does not end.
+type stalling int
+
+func (s stalling) Open(ctx context.Context, offset int64) (Content, error) {
+	return Content{ReadCloser: io.NopCloser(&stalled{ctx, bytes.NewReader(content[offset:s])}), Offset: offset,
+		Size: int64(len(content))}, nil
+}
+
+type stalled struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (s *stalled) Read(data []byte) (int, error) {
+	n, err := s.from.Read(data)
+	if errors.Is(err, io.EOF) {
+		<-s.ctx.Done()
+		err = s.ctx.Err()
+	}
+	return n, err
+}
+
+// A download of which nothing comes any more is given up, and goes on where it was.
+func TestFetchGivesUpWhatStalls(t *testing.T) {
+	s, folder := serve(t, 0, ranged), t.TempDir()
+	want := Wanted{SHA256: digestOf(content), Size: int64(len(content))}
+	synctest.Test(t, func(t *testing.T) {
+		_, err := Fetch(t.Context(), stalling(1000), folder, want, nothing)
+		const says = "cut off after 1000 bytes: nothing has come for 2m0s"
+		if err == nil || !strings.Contains(err.Error(), says) || Lasting(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if _, err := Fetch(t.Context(), HTTP{URL: s.URL}, folder, want, nothing); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(s.ranges, []string{"bytes=1000-"}) {
+		t.Errorf("asked for %q", s.ranges)
 	}
 }
 

@@ -25,6 +25,9 @@ import (
 // unknownSize is the size of a file of which the server says none.
 const unknownSize = -1
 
+// idleTimeout is how long a connection is kept that nobody uses.
+const idleTimeout = 30 * time.Second
+
 // maxRedirections of one request.
 const maxRedirections = 10
 
@@ -53,6 +56,15 @@ type HTTP struct {
 	// Token that is shown as a bearer token, or Username and Password; nothing is shown when all are empty. They go to
 	// the host of the URL alone, and by https alone.
 	Token, Username, Password string
+	// client is that of Connected; nil where each Open has its own.
+	client *http.Client
+}
+
+// Connected returns a source whose copies share their connections, for many files of one server.
+func (h HTTP) Connected() (HTTP, error) {
+	var err error
+	h.client, err = httpClient(h.CA)
+	return h, err
 }
 
 // errUnprotected says that a secret would be readable on the way.
@@ -99,9 +111,11 @@ func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 	if err := h.authorize(request); err != nil {
 		return Content{}, fmt.Errorf("cannot ask %s: %w", request.URL.Host, err)
 	}
-	client, err := httpClient(h.CA)
-	if err != nil {
-		return Content{}, err
+	client := h.client
+	if client == nil {
+		if client, err = httpClient(h.CA); err != nil {
+			return Content{}, err
+		}
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -118,14 +132,13 @@ func (h HTTP) Open(ctx context.Context, offset int64) (Content, error) {
 			content.Offset, content.Size = first, size
 			return content, nil
 		}
-	case http.StatusRequestedRangeNotSatisfiable:
-		// There is nothing behind the offset: the file is as long as what is here, or shorter.
-		_ = response.Body.Close()
-		if offset > 0 {
-			return h.Open(ctx, 0)
-		}
 	}
 	_ = response.Body.Close()
+	if offset > 0 && (response.StatusCode == http.StatusPartialContent ||
+		response.StatusCode == http.StatusRequestedRangeNotSatisfiable) {
+		// It is another part, or there is nothing behind the offset: the file is as long as what is here, or shorter.
+		return h.Open(ctx, 0)
+	}
 	return Content{}, answered(response.StatusCode, fmt.Sprintf("%s answers %q", request.URL.Host, response.Status))
 }
 
@@ -148,6 +161,7 @@ func httpClient(authorities []byte) (*http.Client, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, DisableCompression: true,
+		IdleConnTimeout: idleTimeout,
 	}
 	if len(authorities) > 0 {
 		pool, err := x509.SystemCertPool()
@@ -195,13 +209,25 @@ type S3 struct {
 	AccessKey, SecretKey string
 	// CA, as PEM, are authorities that count beside those of the system.
 	CA []byte
+	// client is that of Connected; nil where each Open has its own.
+	client *minio.Client
+}
+
+// Connected returns a source whose copies share their connections, for many objects of one bucket.
+func (s S3) Connected() (S3, error) {
+	var err error
+	s.client, _, err = store.NewClient(s.options())
+	return s, err
 }
 
 // Open implements Source.
 func (s S3) Open(ctx context.Context, offset int64) (Content, error) {
-	client, _, err := store.NewClient(s.options())
-	if err != nil {
-		return Content{}, err
+	client := s.client
+	if client == nil {
+		var err error
+		if client, _, err = store.NewClient(s.options()); err != nil {
+			return Content{}, err
+		}
 	}
 	about, err := client.StatObject(ctx, s.Bucket, s.Key, minio.StatObjectOptions{})
 	if err != nil {
