@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/zeroinfra/agents/internal/modelfile"
 	"github.com/zeroinfra/agents/internal/store"
 )
@@ -86,8 +88,21 @@ func Seal(ctx context.Context, folder string, maxBytes int64) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := flush(folder); err != nil {
+		return Result{}, err
+	}
 	result.Digest, result.Files = m.Digest(), int64(len(m))
 	return result, write(folder, m)
+}
+
+// flush brings all of the file system that a folder is on to disk: what steps wrote may be in the memory of the node
+// alone, and would be lost with that behind the back of a version that counts as complete.
+func flush(folder string) error {
+	at, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(at.Fd())), at.Close())
 }
 
 // walk calls see with the path within a folder of every file that may be part of a version. What is no file is refused.
