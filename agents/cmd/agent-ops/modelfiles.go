@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -123,6 +125,12 @@ func (m *modelFiles) secrets(dirs planfile.Dirs) (secrets, error) {
 	return all, nil
 }
 
+// place tells one source from another; empty for a file that somebody else keeps.
+func (m *modelFile) place() string {
+	parts := []string{m.URL, m.Endpoint, m.Bucket, m.Key, m.Image, m.Path}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+}
+
 // file with the source that a description names.
 func (m *modelFiles) file(about *modelFile, dirs planfile.Dirs) (modelserver.File, error) {
 	file := modelserver.File{Path: about.File, Wanted: modelfile.Wanted{SHA256: about.SHA256, Size: about.Size}}
@@ -130,6 +138,7 @@ func (m *modelFiles) file(about *modelFile, dirs planfile.Dirs) (modelserver.Fil
 	if err != nil {
 		return file, err
 	}
+	file.Place = about.place()
 	var sources []modelfile.Source
 	if about.URL != "" {
 		sources = append(sources, modelfile.HTTP{URL: about.URL, CA: []byte(with.ca), Token: with.token,

@@ -50,15 +50,15 @@ func TestFilesOfAModel(t *testing.T) {
 	}
 	ca := []byte("my ca")
 	want := &modelserver.Starter{
-		Model: modelserver.File{Wanted: modelfile.Wanted{SHA256: "b", Size: 7},
+		Model: modelserver.File{Place: "r.example.com/m:1 m.gguf", Wanted: modelfile.Wanted{SHA256: "b", Size: 7},
 			Source: modelfile.Image{Reference: "r.example.com/m:1", Path: "m.gguf", Login: "my login", CA: ca}},
 		Adapters: []modelserver.Adapter{
 			{File: modelserver.File{Path: "/models/a.gguf", Wanted: modelfile.Wanted{SHA256: "1"}}, Scale: 1},
-			{Scale: 0.25, File: modelserver.File{Wanted: modelfile.Wanted{SHA256: "2", Size: 9},
+			{Scale: 0.25, File: modelserver.File{Place: "http://s3 b k", Wanted: modelfile.Wanted{SHA256: "2", Size: 9},
 				Source: modelfile.S3{Endpoint: "http://s3", Bucket: "b", Key: "k", AccessKey: "my account",
 					SecretKey: "my key", CA: ca}}},
-			{File: modelserver.File{Wanted: modelfile.Wanted{SHA256: "3"}, Source: modelfile.HTTP{URL: "http://u", CA: ca,
-				Token: "my token", Username: "my user", Password: "my secret"}}},
+			{File: modelserver.File{Place: "http://u", Wanted: modelfile.Wanted{SHA256: "3"}, Source: modelfile.HTTP{
+				URL: "http://u", CA: ca, Token: "my token", Username: "my user", Password: "my secret"}}},
 		},
 	}
 	if !reflect.DeepEqual(s, want) {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/listenaddress"
@@ -91,6 +92,51 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 	f := files{s.Run}
 	if err := f.read(f.verified(), &verified); err != nil || len(verified) != 1 || verified[0].Path != file {
 		t.Errorf("verified %+v, %v", verified, err)
+	}
+}
+
+// counted is a source that counts how often it is read.
+type counted struct {
+	text   string
+	opened int
+}
+
+// Open implements modelfile.Source.
+func (c *counted) Open(context.Context, int64) (modelfile.Content, error) {
+	c.opened++
+	return modelfile.Content{ReadCloser: io.NopCloser(strings.NewReader(c.text)), Size: int64(len(c.text))}, nil
+}
+
+// A file that was downloaded in vain is downloaded again after pauses that grow; until then each start says why.
+func TestStartDoesNotDownloadAnotherFileWithoutEnd(t *testing.T) {
+	source := &counted{text: "others"}
+	s := &Starter{Run: t.TempDir(), Folder: t.TempDir(), Command: []string{program(t)},
+		Log:   slog.New(slog.DiscardHandler),
+		Model: File{Source: source, Place: "library", Wanted: modelfile.Wanted{SHA256: digest()}}}
+	says := digest() + " is wanted; it is downloaded again at "
+	synctest.Test(t, func(t *testing.T) {
+		for n, minutes := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			for _, pause := range []time.Duration{minutes*time.Minute - time.Second, time.Second} {
+				_, err := s.Prepare(t.Context())
+				if err == nil || source.opened != n+1 || !strings.Contains(err.Error(), says) {
+					t.Fatalf("after %d downloads, not %d, got %v", source.opened, n+1, err)
+				}
+				time.Sleep(pause)
+			}
+		}
+		// Another place, and another version, do not wait.
+		s.Model.Place = "another library"
+		if _, err := s.Prepare(t.Context()); !errors.As(err, new(modelfile.WrongDigest)) || source.opened != 9 {
+			t.Errorf("after %d downloads got %v", source.opened, err)
+		}
+		source.text = weights
+		time.Sleep(time.Hour)
+		if _, err := s.Prepare(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if left := s.inVain(); len(left) != 1 || left[0].Place != "library" || left[0].Downloads != 8 {
+		t.Errorf("it remembers %+v", left)
 	}
 }
 

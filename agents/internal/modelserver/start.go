@@ -23,6 +23,8 @@ import (
 type File struct {
 	// Source of the file; nil where Path is there already.
 	Source modelfile.Source
+	// Place tells one source from another, without secrets.
+	Place string
 	// Path of a file that somebody else keeps.
 	Path string
 	// Wanted is what the file must be.
@@ -131,6 +133,9 @@ func (s *Starter) bring(ctx context.Context, file *File, now State) (string, err
 	if file.Source == nil {
 		return file.Path, s.verify(ctx, file, now)
 	}
+	if err := s.waits(file); err != nil {
+		return "", err
+	}
 	now.Phase = Downloading
 	if err := s.tell(now); err != nil {
 		return "", err
@@ -141,9 +146,9 @@ func (s *Starter) bring(ctx context.Context, file *File, now State) (string, err
 		if err := s.clean(); err != nil {
 			return "", err
 		}
-		return modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
+		path, err = modelfile.Fetch(ctx, file.Source, s.Folder, file.Wanted, s.progress(now))
 	}
-	return path, err
+	return path, s.remember(file, err)
 }
 
 // mark is a file that was verified, as it was then.

@@ -49,6 +49,9 @@ func (f files) state() string { return filepath.Join(f.folder, "state.json") }
 // verified says which files have the right digests.
 func (f files) verified() string { return filepath.Join(f.folder, "verified.json") }
 
+// vain says which files were downloaded in vain.
+func (f files) vain() string { return filepath.Join(f.folder, "vain.json") }
+
 // write replaces one of the files.
 func (f files) write(path string, content any) error {
 	if err := os.MkdirAll(f.folder, 0o775); err != nil {
