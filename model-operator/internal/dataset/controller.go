@@ -172,8 +172,13 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 	if f.progress, err = c.progress(ctx, ds, f.operations); err != nil {
 		return f, err
 	}
+	claims := client.Reader(c.client)
+	if !ds.DeletionTimestamp.IsZero() {
+		// A claim that the cache does not have yet would stay behind.
+		claims = c.live
+	}
 	var list corev1.PersistentVolumeClaimList
-	err = c.client.List(ctx, &list, client.InNamespace(ds.Namespace),
+	err = claims.List(ctx, &list, client.InNamespace(ds.Namespace),
 		client.MatchingLabels{aiv1.DatasetLabel: ds.Name})
 	if err != nil {
 		return f, fmt.Errorf("cannot list the claims of Dataset %q: %w", ds.Name, err)
