@@ -4,6 +4,8 @@ package inference
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +125,52 @@ func TestACanaryOfACachedModel(t *testing.T) {
 		if string(canary["model.file"]) != file || (canary["model.url"] == "") != (file != "") {
 			t.Errorf("version %s: the parameters of the canary are %v", version, canary)
 		}
+	}
+}
+
+// A canary downloads from a private place by the Secrets that the version beside it was fetched with.
+func TestACanaryOfACachedModelFromAPrivatePlace(t *testing.T) {
+	authority := &platformv1.AuthorityReference{Name: "place-ca"}
+	for title, c := range map[string]struct {
+		source      aiv1.ModelSource
+		credentials []string
+	}{
+		"a token": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://files.example.com/chat.gguf",
+			CASecretRef: authority, TokenSecretRef: &platformv1.SecretKeyReference{Name: "token"}}},
+			[]string{"http-token", "source-ca"}},
+		"a user": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://files.example.com/chat.gguf",
+			CredentialsSecretRef: &platformv1.SecretReference{Name: "user"}}}, []string{"http-username", "http-password"}},
+		"a bucket": {aiv1.ModelSource{S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models",
+			Key: "chat.gguf", CASecretRef: authority, CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}},
+			[]string{"access-key", "secret-key", "source-ca"}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			m, i := cachedModel("chat"), &aiv1.Inference{}
+			for n := range m.Spec.Versions {
+				m.Spec.Versions[n].Source = c.source
+			}
+			i.Spec.ModelRef = aiv1.InferenceModelReference{Name: "chat", Version: "3.0"}
+			i.Spec.Replicas = new(int32(2))
+			before, err := withModel(i, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i.Spec.Canary = &aiv1.InferenceCanary{Weight: new(int32(50)),
+				ModelRef: aiv1.InferenceModelReference{Name: "chat", Version: "4.0"}}
+			out, err := withModel(i, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, credential := range out.Application.Spec.Credentials {
+				names = append(names, credential.Name)
+			}
+			if !slices.Equal(names, c.credentials) ||
+				!reflect.DeepEqual(out.Application.Spec.Credentials, before.Application.Spec.Credentials) {
+				t.Errorf("the credentials are %v, want %v, and were %+v", names, c.credentials,
+					before.Application.Spec.Credentials)
+			}
+		})
 	}
 }
 

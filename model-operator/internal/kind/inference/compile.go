@@ -128,8 +128,6 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	parameters := app.Spec.Components[0].Parameters
 	serve(parameters, m, version)
 	files := filesOf(&version.Source)
-	// A canary may download a version of the bucket that this one was fetched from.
-	files.account = filesOf(&named.Source).account
 	if _, named := parameters["alias"]; !named {
 		// What clients call it stays when another version takes its place.
 		parameters["alias"] = platformv1.ParameterValue(m.Name)
@@ -137,6 +135,8 @@ func models(app *platformv1.Application, i *aiv1.Inference, canary *platformv1.C
 	if err := adapt(app, i, referents, &files); err != nil {
 		return err
 	}
+	// A canary may download a version from where this one was fetched, and is no reason to replace the other pods.
+	files.logIn(filesOf(&named.Source))
 	files.provide(app)
 	if canary == nil {
 		return nil

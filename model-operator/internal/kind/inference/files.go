@@ -144,10 +144,15 @@ func (f *files) add(field string, own files) error {
 			f.claims = append(f.claims, claim)
 		}
 	}
+	f.logIn(own)
+	return nil
+}
+
+// logIn has pods have the Secrets of another file, of each kind that they have none of.
+func (f *files) logIn(own files) {
 	f.account, f.registry = cmp.Or(f.account, own.account), cmp.Or(f.registry, own.registry)
 	f.token, f.user = cmp.Or(f.token, own.token), cmp.Or(f.user, own.user)
 	f.authority = cmp.Or(f.authority, own.authority)
-	return nil
 }
 
 // provide gives pods what the files need.
