@@ -52,6 +52,10 @@ type DatasetStatus struct {
 	// latest is the version that was prepared last, of those that can be read.
 	// +optional
 	Latest DatasetVersionName `json:"latest,omitempty"`
+	// pastAttempts is the most attempts that a version had which was taken out. One that is added counts on from there, so
+	// that what prepared an earlier version of its name is not taken for its own.
+	// +optional
+	PastAttempts int32 `json:"pastAttempts,omitempty"`
 	// lastRetry is the value of the annotation that failed versions were last tried again for, or that came when there was
 	// nothing to try again.
 	// +optional
@@ -88,9 +92,14 @@ type DatasetVersionStatus struct {
 	// preparedTime is when the version became Ready.
 	// +optional
 	PreparedTime *metav1.Time `json:"preparedTime,omitempty"`
-	// attempt is how often the version was prepared.
+	// attempt is the number of the last attempt to prepare the version. It begins with 1, or behind those of versions that
+	// were taken out.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+	// specDigest is a digest of what the spec said of the version when that attempt was begun. Where it says something
+	// else by now, the version was taken out and another one of its name was added.
+	// +optional
+	SpecDigest string `json:"specDigest,omitempty"`
 	// operation is the Operation of the last attempt.
 	// +optional
 	Operation string `json:"operation,omitempty"`

@@ -178,6 +178,39 @@ func TestClaimThatAPodMountsStays(t *testing.T) {
 	testkit.WaitGone(t, env.Client, ds)
 }
 
+// A version that was taken out and comes back has another claim, and is fetched to it. What fetched it before is still
+// on record.
+func TestVersionThatComesBackIsFetchedAgain(t *testing.T) {
+	b := newBench(t)
+	serve(t)
+	second := strings.Replace(raw, `"1.0"`, `"2.0"`, 1)
+	ds := b.dataset("digits", "retention: {deletionPolicy: Delete}\nversions: ["+raw+`, `+second+`]`)
+	b.end("1.0", "fetch", 0, outcomeOf("1"))
+	b.end("2.0", "fetch", 0, outcomeOf("2"))
+	b.reaches(ds, "1.0", aiv1.DatasetReady, "")
+	claim := b.reaches(ds, "2.0", aiv1.DatasetReady, "").Claim
+	back := ds.Spec.Versions[1]
+	if err := testkit.Edit(t.Context(), env.Client, ds,
+		func() { ds.Spec.Versions = ds.Spec.Versions[:1] }); err != nil {
+		t.Fatal(err)
+	}
+	release(b, claim)
+	testkit.WaitFor(t, env.Client, ds, "has no version 2.0", func() error {
+		if len(ds.Status.Versions) != 1 {
+			return fmt.Errorf("the versions are %+v", ds.Status.Versions)
+		}
+		return nil
+	})
+	if err := testkit.Edit(t.Context(), env.Client, ds,
+		func() { ds.Spec.Versions = append(ds.Spec.Versions, back) }); err != nil {
+		t.Fatal(err)
+	}
+	b.end("2.0", "fetch", 0, outcomeOf("3"))
+	if st := b.reaches(ds, "2.0", aiv1.DatasetReady, ""); st.Digest != "sha256:"+strings.Repeat("3", 64) {
+		t.Errorf("the version is %+v", st)
+	}
+}
+
 // What an Inference is to mount can neither be taken out nor deleted.
 func TestDatasetInUseStays(t *testing.T) {
 	b := newBench(t)

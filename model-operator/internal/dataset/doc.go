@@ -12,7 +12,8 @@
 //
 // The names of claims and Operations follow from the Dataset, the version and the number of the attempt, and both are
 // only ever created. Before that the Dataset is read from the API server, so that a cache of before begins no attempt.
-// A controller that dies in between finds the same names.
+// A controller that dies in between finds the same names. No name comes twice: a version that is added counts its
+// attempts on from the most that one had which was taken out, since the Operations of that one may still be there.
 //
 // # How far a version is
 //

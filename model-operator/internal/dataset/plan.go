@@ -82,9 +82,12 @@ func decide(ds *aiv1.Dataset, f facts) plan {
 	for i := range ds.Spec.Versions {
 		name := ds.Spec.Versions[i].Name
 		st, known := before[name]
-		if !known {
-			st = aiv1.DatasetVersionStatus{Name: name}
+		if known && st.SpecDigest != "" && st.SpecDigest != digestOf(&ds.Spec.Versions[i]) {
+			// What is known is of an earlier version of the name, which nobody saw being taken out.
+			d.stop(&st)
+			st = aiv1.DatasetVersionStatus{Attempt: st.Attempt}
 		}
+		st.Name = name
 		delete(before, name)
 		ds.Status.Versions = append(ds.Status.Versions, st)
 	}
@@ -181,10 +184,11 @@ func (d *decision) begin(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus) 
 		claim := claimOf(d.ds, v)
 		d.claims, d.room = append(d.claims, claim), d.room+storageOf(claim)
 	}
-	op := operationOf(d.ds, v.Name, text, st.Attempt+1)
+	attempt := cmp.Or(st.Attempt, d.ds.Status.PastAttempts) + 1
+	op := operationOf(d.ds, v.Name, text, attempt)
 	d.operations = append(d.operations, op)
-	*st = aiv1.DatasetVersionStatus{Name: st.Name, Phase: aiv1.DatasetPreparing, Attempt: st.Attempt + 1,
-		Operation: op.Name, Message: "waiting for the Operation to begin"}
+	*st = aiv1.DatasetVersionStatus{Name: st.Name, Phase: aiv1.DatasetPreparing, Attempt: attempt,
+		SpecDigest: digestOf(v), Operation: op.Name, Message: "waiting for the Operation to begin"}
 	if parent != nil {
 		st.Provenance = &aiv1.DatasetProvenance{Version: parent.Name, Digest: parent.Digest, Images: imagesOf(v.From)}
 	}

@@ -340,6 +340,59 @@ func TestVersionThatIsTakenOutKeepsItsClaimUnlessThePolicyIsDelete(t *testing.T)
 	}
 }
 
+// What prepared an earlier version of a name says nothing of one that is added later: its claim may be another one, or
+// have other files.
+func TestVersionThatIsAddedAgainIsPreparedAgain(t *testing.T) {
+	p := newPlace(t, web("1.0"), web("2.0"))
+	p.ds.Spec.Retention = &aiv1.DatasetRetention{DeletionPolicy: aiv1.DatasetDelete}
+	p.turn()
+	p.prepared("1.0", time.Hour)
+	p.prepared("2.0", time.Hour)
+	used := map[string]bool{p.status("1.0").Operation: true, p.status("2.0").Operation: true}
+	for range 3 {
+		p.ds.Spec.Versions = p.ds.Spec.Versions[:1]
+		p.turn()
+		p.turn()
+		if len(p.ds.Status.Versions) != 1 || len(p.f.claims) != 1 {
+			t.Fatalf("the versions are %+v, the claims %v", p.ds.Status.Versions, p.f.claims)
+		}
+		p.ds.Spec.Versions = append(p.ds.Spec.Versions, web("2.0"))
+		decided := p.turn()
+		if len(decided.claims) != 1 || len(decided.operations) != 1 || used[decided.operations[0].Name] {
+			t.Fatalf("the plan is %+v", decided)
+		}
+		used[decided.operations[0].Name] = true
+		p.want("2.0", aiv1.DatasetPreparing, "waiting for the Operation")
+		p.prepared("2.0", 0)
+	}
+}
+
+// A version whose name another one has taken meanwhile is not the one that is there.
+func TestVersionThatWasReplacedIsNotTakenForTheFormer(t *testing.T) {
+	onClaim := func(claim string) aiv1.DatasetVersion {
+		v := web("1.0")
+		v.Source = &aiv1.DatasetSource{PVC: &aiv1.DatasetPVCSource{ClaimName: claim}}
+		return v
+	}
+	p := newPlace(t, onClaim("former"))
+	p.turn()
+	first := p.status("1.0").Operation
+	p.ds.Spec.Versions[0] = onClaim("next")
+	decided := p.turn()
+	if len(decided.cancel) != 1 || decided.cancel[0] != first || len(decided.operations) != 1 ||
+		decided.operations[0].Name == first {
+		t.Errorf("the plan is %+v", decided)
+	}
+	p.prepared("1.0", 0)
+	p.ds.Spec.Versions[0] = web("1.0")
+	p.turn()
+	p.want("1.0", aiv1.DatasetPreparing, "")
+	p.prepared("1.0", 0)
+	p.ds.Spec.Versions[0].Files[0].SHA256 = strings.Repeat("b", 64)
+	says(t, p.turn(), outcome.KindStalled, platformv1.ReasonNameTaken, "has an earlier version of that name")
+	p.want("1.0", aiv1.DatasetPending, "has an earlier version of that name")
+}
+
 func TestDatasetGoesWithItsClaimsWhereThePolicyIsDelete(t *testing.T) {
 	p := newPlace(t, web("1.0"))
 	p.turn()

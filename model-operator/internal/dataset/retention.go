@@ -99,6 +99,7 @@ func (d *decision) expire(claim, why string, st *aiv1.DatasetVersionStatus) {
 func (d *decision) takenOut(before map[aiv1.DatasetVersionName]aiv1.DatasetVersionStatus) {
 	for _, st := range before {
 		d.stop(&st)
+		d.ds.Status.PastAttempts = max(d.ds.Status.PastAttempts, st.Attempt)
 	}
 	slices.Sort(d.cancel)
 	for _, name := range slices.Sorted(maps.Keys(d.going)) {

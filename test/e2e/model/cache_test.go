@@ -16,7 +16,8 @@ import (
 )
 
 // TestModelCache has each version of a cached Model be downloaded once, whatever becomes of the pods that serve it. The
-// next one is cached before it is served, and the former one is removed after that.
+// next one is cached before it is served, and the former one is removed after that. On the way back that one is
+// downloaded again.
 func TestModelCache(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespaceWithOperator(t, operator)
@@ -39,10 +40,14 @@ func TestModelCache(t *testing.T) {
 	complete(s, "inference-chat")
 	expectDownloads(s, 1, 1)
 
-	stage := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stages":{"Production":"v2"}}}`))
-	if err := framework.Cluster.Client.Patch(s.Ctx, m, stage); err != nil {
-		s.Fatal(err)
+	promote := func(version string) {
+		stage := client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"stages":{"Production":%q}}}`, version))
+		if err := framework.Cluster.Client.Patch(s.Ctx, m, stage); err != nil {
+			s.Fatal(err)
+		}
 	}
+	promote("v2")
 	expectDigest(s, i, digests[2])
 	s.WaitForReady(i)
 	complete(s, "inference-chat")
@@ -50,9 +55,16 @@ func TestModelCache(t *testing.T) {
 	expectDownloads(s, 1, 1)
 	expectDownloads(s, 2, 1)
 
+	promote("v1")
+	expectDigest(s, i, digests[1])
+	s.WaitForReady(i)
+	complete(s, "inference-chat")
+	expectCached(s, m, i, "v1", "v2")
+	expectDownloads(s, 1, 2)
+
 	s.Delete(i)
 	s.Delete(m)
-	expectNoClaim(s, "v2")
+	expectNoClaim(s, "v1")
 }
 
 // claimOf is the claim of a version in the cache.
