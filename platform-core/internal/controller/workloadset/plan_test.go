@@ -49,6 +49,11 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 		"settled": {func(*rollout.Pod, *corev1.Pod) {}, outcome.KindDone, "", ""},
 		"not ready": {func(p *rollout.Pod, _ *corev1.Pod) { p.Ready = rollout.NotReady }, outcome.KindWaiting,
 			platformv1.ReasonPodsNotReady, "waiting for pod"},
+		"starting": {func(p *rollout.Pod, _ *corev1.Pod) {
+			p.Ready, p.Report.Health = rollout.NotReady, agentreport.Starting
+			p.Report.Message = "the file is being downloaded: 40 %"
+		}, outcome.KindWaiting, platformv1.ReasonPodsNotReady,
+			"waiting for pod redis-a-redis-main-0 to be ready: the file is being downloaded: 40 %"},
 		"unhealthy": {func(p *rollout.Pod, _ *corev1.Pod) {
 			p.Report.Health, p.Report.Message = agentreport.Unhealthy, "exit code 1"
 		}, outcome.KindWaiting, platformv1.ReasonProcessFailing, "exit code 1"},

@@ -82,7 +82,11 @@ func explainConfiguration(f *Verdict, p rollout.Pod) (reason, message string) {
 		return platformv1.ReasonConfigurationPending,
 			fmt.Sprintf("pod %s does not yet run with the current configuration", p.Name)
 	}
-	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
+	waiting := fmt.Sprintf("waiting for pod %s to be ready", p.Name)
+	if p.Report.Health == agentreport.Starting && p.Report.Message != "" {
+		waiting += ": " + p.Report.Message
+	}
+	return platformv1.ReasonPodsNotReady, waiting
 }
 
 // States is the list of pods for the status, in order of ordinal.
