@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/agents/internal/datasetfile"
 	"github.com/zeroinfra/agents/internal/modelfile"
 	"github.com/zeroinfra/agents/internal/program"
+	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/platform-core/agentproto/transfer"
 )
 
@@ -144,12 +145,30 @@ func (f *datasetFetching) add(cmd *cobra.Command) {
 	flags.StringVar(&f.prefix, "prefix", "", "what the names of the objects begin with, before the path")
 }
 
+// keyOf is a key of an account, from a variable that the key of a Secret fills in. One with white space around it, such
+// as the newline that echo writes, is refused: a storage takes it for another account, or a request cannot hold it.
+func keyOf(variable, key string) (string, error) {
+	value := os.Getenv(variable)
+	if strings.TrimSpace(value) != value {
+		return "", store.Refused{Why: fmt.Sprintf("the value under the key %q of the Secret that credentialsSecretRef names "+
+			"begins or ends with white space: create the Secret with the exact value, from a file that printf '%%s' has "+
+			"written and not echo", key)}
+	}
+	return value, nil
+}
+
 // run fetches the version, with what the environment says of the source.
 func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfile.Result, error) {
 	if (f.base == "") == (f.s3.Endpoint == "") {
 		return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
 	}
-	f.s3.AccessKey, f.s3.SecretKey = os.Getenv(datasetAccessKey), os.Getenv(datasetSecretKey)
+	var err error
+	if f.s3.AccessKey, err = keyOf(datasetAccessKey, "accessKey"); err != nil {
+		return datasetfile.Result{}, err
+	}
+	if f.s3.SecretKey, err = keyOf(datasetSecretKey, "secretKey"); err != nil {
+		return datasetfile.Result{}, err
+	}
 	f.s3.CA = []byte(os.Getenv(datasetCA))
 	web := modelfile.HTTP{URL: f.base, CA: f.s3.CA, Token: os.Getenv(datasetToken),
 		Username: os.Getenv(datasetUsername), Password: os.Getenv(datasetPassword)}

@@ -109,6 +109,23 @@ func TestDatasetIsFetchedByFewConnections(t *testing.T) {
 	}
 }
 
+// A key that a Secret has with a newline at its end is told, since no storage says what is wrong with that.
+func TestDatasetRefusesKeysWithWhiteSpace(t *testing.T) {
+	for key, variable := range map[string]string{"accessKey": datasetAccessKey, "secretKey": datasetSecretKey} {
+		t.Run(key, func(t *testing.T) {
+			t.Setenv(datasetAccessKey, testbucket.Account)
+			t.Setenv(datasetSecretKey, "key")
+			t.Setenv(variable, "s3cret\n")
+			_, err := fetchDataset(t, t.TempDir(), "--endpoint=http://127.0.0.1:1", "--bucket=data",
+				"--file="+sha256Of("")+":0:a.csv")
+			if exitCode(judged(err), nil) != transfer.ExitRefused || strings.Contains(err.Error(), "s3cret") ||
+				!strings.Contains(err.Error(), `the key "`+key+`" of the Secret that credentialsSecretRef names`) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 // How far a fetch is can be asked until it has ended; where nobody can ask, the version is fetched all the same.
 func TestDatasetTellsHowFarItIs(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
