@@ -186,7 +186,23 @@ func TestDatasetIsNotFetchedFromABucket(t *testing.T) {
 	}
 }
 
-// What another pod would be told as well ends the pod at once, with a code of its own.
+// Who is let in a moment later, such as by an object of the same manifests, has the version.
+func TestDatasetWaitsAMomentUntilItIsLetIn(t *testing.T) {
+	asked := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked < 4 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte("1,2\n"))
+	}))
+	t.Cleanup(web.Close)
+	if _, err := fetchDataset(t, t.TempDir(), "--url="+web.URL, "--file="+sha256Of("1,2\n")+":0:a.csv"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What another pod would be told as well ends the pod soon, with a code of its own.
 func TestDatasetThatIsRefusedEndsItsPodForGood(t *testing.T) {
 	t.Setenv(datasetAccessKey, testbucket.Account)
 	t.Setenv(datasetSecretKey, "key")
@@ -225,7 +241,7 @@ func TestDatasetThatIsRefusedEndsItsPodForGood(t *testing.T) {
 			}
 		})
 	}
-	for folder, want := range map[string]int{"/lost": 1, "/secret": 1, "/private": 1, "/busy": 6, "/broken": 6} {
+	for folder, want := range map[string]int{"/lost": 4, "/secret": 4, "/private": 4, "/busy": 6, "/broken": 6} {
 		if asked[folder] != want {
 			t.Errorf("%s was asked for %d times, want %d", folder, asked[folder], want)
 		}

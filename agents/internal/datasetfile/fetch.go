@@ -14,10 +14,15 @@ import (
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/modelfile"
+	"github.com/zeroinfra/agents/internal/store"
 )
 
 // attempts to fetch one file in a row that bring nothing new.
 const attempts = 6
+
+// attempts where the source refuses the file. What lets the user in, or has the file there, may be made at this moment,
+// from the same manifests as the version; but a mistake is to be told soon.
+const refusedAttempts = 4
 
 // manifestLimit is how large the manifest of a source may be, in bytes.
 const manifestLimit = 16 << 20
@@ -146,7 +151,7 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64, progress 
 				best, attempt, pause = done, 1, f.Pause
 			}
 		})
-		if err == nil || attempt >= attempts || Lasting(err) || ctx.Err() != nil {
+		if err == nil || attempt >= attemptsAfter(err) || ctx.Err() != nil {
 			return path, err
 		}
 		f.Log.Warn("a file is tried again", "path", file.Path, "after", pause.String(), "error", err.Error())
@@ -157,6 +162,17 @@ func (f *Fetcher) download(ctx context.Context, file File, most int64, progress 
 		}
 		pause *= 2
 	}
+}
+
+// attemptsAfter says how many attempts there are after an error.
+func attemptsAfter(err error) int {
+	switch {
+	case errors.As(err, new(store.Refused)):
+		return refusedAttempts
+	case Lasting(err):
+		return 1
+	}
+	return attempts
 }
 
 // onlyThese fails where the volume has files that the manifest does not name.
