@@ -5,15 +5,16 @@
 package kafka_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/IBM/sarama"
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
+	"github.com/zeroinfra/agents/internal/testpod"
 )
 
 // A topic that members of a share group read is not deleted before they have gone.
@@ -22,16 +23,22 @@ func TestAShareGroupGuardsItsTopic(t *testing.T) {
 	s.must(kafka.KindTopic, topicOf("orders", driver.Create))
 	s.must(kafka.KindTopic, topicOf("others", driver.Create))
 	stop := s.Tool("org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--topic", "orders", "--group", "sharers")
-	s.eventually("the group is there", func() bool {
+	testpod.Eventually(t, func() error {
 		groups, err := s.groupsOf()
-		return err == nil && slices.Contains(groups, "sharers")
+		if err == nil && !slices.Contains(groups, "sharers") {
+			err = fmt.Errorf("the groups are %q, without that of the members", groups)
+		}
+		return err
 	})
 	s.refused(kafka.KindTopic, topicOf("orders", driver.Delete),
 		`members of consumer groups read it ("sharers" with 1): stop them`)
 	s.must(kafka.KindTopic, topicOf("others", driver.Delete))
 	stop()
-	s.eventually("the member has gone", func() bool {
-		return s.change(kafka.KindTopic, topicOf("orders", driver.Delete)) == ""
+	testpod.Eventually(t, func() error {
+		if problem := s.change(kafka.KindTopic, topicOf("orders", driver.Delete)); problem != "" {
+			return fmt.Errorf("the topic is not deleted: %s", problem)
+		}
+		return nil
 	})
 	s.gone(kafka.KindTopic, "orders")
 }
@@ -46,14 +53,4 @@ func (s *server) groupsOf() ([]string, error) {
 	defer admin.Close()
 	groups, err := admin.ListConsumerGroups()
 	return slices.Collect(maps.Keys(groups)), err
-}
-
-// eventually waits until something is so.
-func (s *server) eventually(what string, is func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("after %v it is not so that %s", patience, what)
-		}
-	}
 }
