@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,12 +95,27 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 		}
 		delete(have, entity.Name)
 	}
+	if err := confirm(ctx, r, obj, maps.Values(have)); err != nil {
+		return outcome.Worst(append(outcomes, outcome.Failed(err))...)
+	}
 	for _, entity := range have {
 		if err := r.apply.Delete(ctx, entity); err != nil {
 			outcomes = append(outcomes, outcome.Failed(err))
 		}
 	}
 	return outcome.Worst(outcomes...)
+}
+
+// confirm asks the API server whether an object is the one by which others are to be deleted. Their data may go with
+// them: none goes by an object that was changed since it was cached, which may declare them again, or have been read
+// before it did.
+func confirm[T Object, O client.Object](ctx context.Context, r *reconciler[T], obj T, undeclared iter.Seq[O]) error {
+	for other := range undeclared {
+		if other.GetDeletionTimestamp() == nil {
+			return r.apply.Current(ctx, obj)
+		}
+	}
+	return nil
 }
 
 // ofEntity is how it stands with one Entity, nil for one that has just been written, in words that say which it is.

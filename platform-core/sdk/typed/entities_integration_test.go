@@ -5,12 +5,16 @@
 package typed_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -19,6 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/patch"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 func entityOf(s *example.Sample, user string) *platformv1.Entity {
@@ -151,5 +156,53 @@ func TestAnEntityOfAnother(t *testing.T) {
 	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled.Reason != platformv1.ReasonNameTaken ||
 		!strings.HasPrefix(stalled.Message, `acl-user "app": Entity "`) || !strings.Contains(stalled.Message, taken.Name) {
 		t.Errorf("stalled with %s: %s", stalled.Reason, stalled.Message)
+	}
+}
+
+// A controller that has yet to hear of a newer declaration deletes nothing by the older one: the leader before it may
+// have made what that adds.
+func TestNothingGoesByADeclarationOfBefore(t *testing.T) {
+	way := &testkit.Transport{}
+	cfg := rest.CopyConfig(env.System.Config)
+	cfg.Wrap(way.Wrap)
+	serve(t, cfg, typed.Register(example.Kind{}))
+	t.Cleanup(way.Release)
+	s := create(t, "behind", example.SampleSpec{Version: "7.0", Users: []string{"app"}})
+	first, second := entityOf(s, "app"), entityOf(s, "ops")
+	testkit.WaitFor(t, env.Client, first, "is made", nil)
+	testkit.WaitForCondition(t, env.Client, s, platformv1.ReconcilingCondition, metav1.ConditionTrue)
+
+	way.Hold("samples")
+	declared := client.MergeFrom(s.DeepCopy())
+	s.Spec.Users = append(s.Spec.Users, "ops")
+	if err := env.Client.Patch(t.Context(), s, declared); err != nil {
+		t.Fatal(err)
+	}
+	second.Labels, second.OwnerReferences, second.Spec = first.Labels, first.OwnerReferences, first.Spec
+	second.Spec.Name = "ops"
+	asked := way.Requests(http.MethodGet, "samples")
+	if err := env.Client.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	uid := second.UID
+	testkit.Eventually(t, "the controller to look", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(second), second); err != nil ||
+			second.DeletionTimestamp != nil {
+			t.Fatalf("what is declared is deleted: %v", err)
+		}
+		if way.Requests(http.MethodGet, "samples") == asked {
+			return errors.New("nobody has asked whether the object is as it was read")
+		}
+		return nil
+	})
+	way.Release()
+	testkit.WaitFor(t, env.Client, second, "is the controller's", func() error {
+		if second.Annotations[platformv1.AppliedAnnotation] == "" {
+			return errors.New("it is yet to be applied")
+		}
+		return nil
+	})
+	if second.UID != uid {
+		t.Error("it was deleted, and made anew")
 	}
 }

@@ -92,6 +92,9 @@ func (r *reconciler[T]) keepObjects(ctx context.Context, obj T, compiled []clien
 		}
 		delete(have, key)
 	}
+	if err := confirm(ctx, r, obj, maps.Values(have)); err != nil {
+		return outcome.Worst(append(outcomes, outcome.Failed(err))...), nil
+	}
 	for _, object := range sortedObjects(have) {
 		if err := r.applyObjects.Delete(ctx, object); err != nil {
 			outcomes = append(outcomes, refusedObject(keyOf(object), err))

@@ -57,12 +57,28 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 		}
 	}
 	err := c.ensureBinding(ctx, app, f)
-	for name, component := range f.components {
-		if err == nil && !names[name] && component.DeletionTimestamp == nil {
-			err = c.apply.Delete(ctx, component)
-		}
+	if err == nil {
+		err = c.prune(ctx, app, f, names)
 	}
 	return apply.Outcome(err)
+}
+
+// prune deletes the Components that are not among the wanted. Their volumes may go with them: none goes by an
+// Application that was changed since it was cached, which may want it again, or have been read before it did.
+func (c *Controller) prune(ctx context.Context, app *platformv1.Application, f *facts, wanted map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		component := f.components[name]
+		if wanted[name] || component.DeletionTimestamp != nil {
+			continue
+		}
+		if err := c.apply.Current(ctx, app); err != nil {
+			return err
+		}
+		if err := c.apply.Delete(ctx, component); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold passes the wish to be left alone down to the Components, and nothing else.

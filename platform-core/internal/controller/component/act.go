@@ -41,7 +41,7 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		}
 	}
 	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
-	if err := c.prune(ctx, objects(f.autoscalers), names); err != nil {
+	if err := c.prune(ctx, component, objects(f.autoscalers), names); err != nil {
 		return outcome.Failed(err)
 	}
 	for _, obj := range wanted {
@@ -70,14 +70,21 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 			f.written = append(f.written, obj.GetName())
 		}
 	}
-	return outcome.Failed(c.prune(ctx, f.owned(), names))
+	return outcome.Failed(c.prune(ctx, component, f.owned(), names))
 }
 
-// prune deletes those that are not among the wanted.
-func (c *Controller) prune(ctx context.Context, objects []client.Object, wanted map[string]bool) error {
+// prune deletes those that are not among the wanted. A set may take its volumes along: none goes by a component that
+// was changed since it was cached, which may want it again, or have been read before it did.
+func (c *Controller) prune(ctx context.Context, component *platformv1.Component, objects []client.Object,
+	wanted map[string]bool) error {
 	for _, obj := range objects {
 		if wanted[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
 			continue
+		}
+		if _, isSet := obj.(*platformv1.WorkloadSet); isSet {
+			if err := c.apply.Current(ctx, component); err != nil {
+				return err
+			}
 		}
 		if err := c.apply.Delete(ctx, obj); err != nil {
 			return err

@@ -79,6 +79,10 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 				fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", left))
 		}
 	}
+	// Somebody may have said in the meantime that the volumes are to stay.
+	if err := c.apply.Current(ctx, set); err != nil {
+		return outcome.Failed(err)
+	}
 	if o := c.volumes.Delete(ctx, set); o.Kind() != outcome.KindDone {
 		return o
 	}
