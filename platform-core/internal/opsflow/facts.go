@@ -63,6 +63,8 @@ type Facts struct {
 	Sets []string
 	// Writing has those of them whose primary the engine names, by name.
 	Writing map[string]Writing
+	// Electing are those of them with a pod that takes writes whom the engine does not name, by name.
+	Electing map[string]bool
 	// Data has on which volumes the pods of each of them are, by name, for a template that changes that.
 	Data map[string]DataState
 	// HandingOver are those of them whose primary hands over by a declared action, by name.
@@ -138,6 +140,8 @@ type Pod struct {
 	Ordinal int32
 	// Access that clients have in the pod's role; empty while the role is not known.
 	Access platformv1.RoleAccess
+	// Reported is the access that they have in the role that the pod itself reports; empty while that is not known.
+	Reported platformv1.RoleAccess
 	// UID of the pod; empty while there is none under this name.
 	UID types.UID
 	// Presence of the pod.

@@ -137,6 +137,11 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 			return v
 		}
 	}
+	if r.facts.Electing[SetOf(name)] && !r.facts.hasPrimaryBeside(pod) {
+		// That a pod is ready wakes nobody.
+		return verdict{retry: objectPoll, waiting: fmt.Sprintf("another pod of component %q to be healthy and take writes: "+
+			"until then pod %s may be the last that has the data", pod.Component, name)}
+	}
 	var claims []string
 	for _, claim := range pod.Claims {
 		claims = append(claims, fmt.Sprintf("%s=%s", claim.Name, claim.UID))
@@ -170,6 +175,15 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 			"deleted", name, record.Member.Name)
 	}
 	return identity, verdict{}
+}
+
+// hasPrimaryBeside says whether the others of a set elected one of them that takes writes. That one says so itself: a
+// pod that is lost keeps its label until they do.
+func (f Facts) hasPrimaryBeside(pod *Pod) bool {
+	return slices.ContainsFunc(f.Pods, func(other Pod) bool {
+		return other.Name != pod.Name && SetOf(other.Name) == SetOf(pod.Name) &&
+			other.Reported == platformv1.RoleReadWrite && other.unhealthyReason() == ""
+	})
 }
 
 // Rebuilds says whether a template deletes pods with their volumes.

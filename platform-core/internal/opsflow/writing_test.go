@@ -262,6 +262,45 @@ func TestWritingIsRefused(t *testing.T) {
 	}
 }
 
+// Where the members elect, nothing is deleted before another of them says that it takes writes: the pod may be the last
+// that has the data. A label says less than the pod itself: one that is lost keeps it.
+func TestRebuildWhereMembersElect(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		begins bool
+	}{
+		"another takes writes":     {func(*world) {}, true},
+		"nobody says that he does": {func(w *world) { w.at(0).Reported = reader }, false},
+		"it is not healthy":        {func(w *world) { w.at(0).Report.Health = report.Unhealthy }, false},
+		"its node does not answer": {func(w *world) { w.at(0).Ready = metav1.ConditionUnknown }, false},
+		"it is gone":               {func(w *world) { w.at(0).Presence = PodAbsent }, false},
+		"it is of another set":     {func(w *world) { w.at(0).Name = "redis-a-other-0" }, false},
+		"the pod alone says so":    {func(w *world) { w.at(0).Reported, w.at(1).Reported = reader, primary }, false},
+		"nobody is to take any":    {func(w *world) { w.at(0).Reported, w.facts.Electing = "", nil }, true},
+		"a third does, and the label is that of one that is lost": {func(w *world) {
+			w.at(0).Access, w.at(0).Presence, w.at(2).Reported = primary, PodAbsent, primary
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := writingWorld("RebuildMember", map[string]string{"pod": "redis-a-main-1"})
+			w.facts.Writing, w.facts.Electing = nil, map[string]bool{writingSet: true}
+			w.at(0).Access, w.at(0).Reported = "", primary
+			tc.change(w)
+			w.happens("The Operation starts.", nil)
+			if begins := w.at(1).Presence == PodGoing; begins != tc.begins {
+				t.Errorf("it begins: %t: %+v", begins, w.op.Status)
+			}
+			if step := w.op.Status.Steps[0]; !tc.begins && (w.op.Status.Phase != platformv1.OperationRunning ||
+				!strings.Contains(step.Message, "may be the last that has the data")) {
+				t.Errorf("it is %s, and says %q", w.op.Status.Phase, step.Message)
+			}
+			if d := Next(w.op, w.facts); !tc.begins && d.Outcome.After() != objectPoll {
+				t.Errorf("it looks again after %s", d.Outcome.After())
+			}
+		})
+	}
+}
+
 // TestARecordWaitsInNoQueue: it waits for nobody, and nobody for it.
 func TestARecordWaitsInNoQueue(t *testing.T) {
 	op := func(name string, phase platformv1.OperationPhase, labels map[string]string) *platformv1.Operation {

@@ -5,7 +5,10 @@ package operation
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
@@ -58,5 +61,36 @@ func TestHowFarAHandoverIs(t *testing.T) {
 				t.Errorf("it says %+v", got)
 			}
 		})
+	}
+}
+
+// A pod that its members elected while a rebuild of it was decided on is left alone.
+func TestNobodyDeletesTheElected(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(set *platformv1.WorkloadSet, pod *corev1.Pod)
+		want   bool
+	}{
+		"it was elected": {func(*platformv1.WorkloadSet, *corev1.Pod) {}, true},
+		"another was":    {func(_ *platformv1.WorkloadSet, pod *corev1.Pod) { pod.Labels = nil }, false},
+		"it is a replica": {func(_ *platformv1.WorkloadSet, pod *corev1.Pod) {
+			pod.Labels[platformv1.RoleLabel] = "b"
+		}, false},
+		"it is made anew": {func(_ *platformv1.WorkloadSet, pod *corev1.Pod) { pod.UID = "new" }, false},
+		"it is gone":      {func(_ *platformv1.WorkloadSet, pod *corev1.Pod) { pod.Name = "a-1" }, false},
+		"the engine names": {func(set *platformv1.WorkloadSet, _ *corev1.Pod) {
+			set.Spec.Failover = &platformv1.SetFailover{}
+		}, false},
+	} {
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
+		set.Spec.Roles = []platformv1.SetRole{{Name: "a", Access: platformv1.RoleReadWrite},
+			{Name: "b", Access: platformv1.RoleReadOnly}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a-0", UID: "old",
+			Labels: map[string]string{platformv1.RoleLabel: "a"}}}
+		tc.change(set, pod)
+		c := &Controller{live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pod).Build()}
+		answer, err := c.elected(t.Context(), set, &opsflow.Rebuild{Pod: "a-0", UID: "old"})
+		if refused := answer != nil; err != nil || refused != tc.want {
+			t.Errorf("%s: it is refused: %t, %v", name, refused, err)
+		}
 	}
 }

@@ -338,7 +338,8 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
-	seen.facts.HandingOver, seen.generations, seen.members = map[string]bool{}, map[string]string{}, map[string][]string{}
+	seen.facts.HandingOver, seen.facts.Electing = map[string]bool{}, map[string]bool{}
+	seen.generations, seen.members = map[string]string{}, map[string][]string{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		seen.observeMembers(set)
@@ -378,13 +379,19 @@ func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev
 		return facts
 	}
 	facts.UID, facts.Ready = pod.UID, readyOf(pod)
+	facts.Report = report.Latest(pod.Annotations[platformv1.ReportAnnotation])
+	facts.Access, facts.Reported = accessOf(set, pod.Labels[platformv1.RoleLabel]), accessOf(set, facts.Report.Role)
+	return facts
+}
+
+// accessOf is what clients may do with a pod in a role; empty for a role that is not known.
+func accessOf(set *platformv1.WorkloadSet, name string) platformv1.RoleAccess {
 	for _, role := range set.Spec.Roles {
-		if role.Name == pod.Labels[platformv1.RoleLabel] {
-			facts.Access = role.Access
+		if role.Name == name {
+			return role.Access
 		}
 	}
-	facts.Report = report.Latest(pod.Annotations[platformv1.ReportAnnotation])
-	return facts
+	return ""
 }
 
 // readyOf is the condition Ready of a pod; Unknown while it has none.

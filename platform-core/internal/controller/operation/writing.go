@@ -141,6 +141,9 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation,
 		(record == nil || record.Member == nil || record.Member.Name == pod) {
 		return refuse("pod %s may be the primary by now: nothing more of it is deleted", pod), nil
 	}
+	if refusal, err := c.elected(ctx, set, wanted); refusal != nil || err != nil {
+		return refusal, err
+	}
 	if record := set.Status.Primary; record != nil && record.Data != set.Spec.Generation() {
 		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is "+
 			"deleted until they are", name, set.Spec.Generation(), pod), nil
@@ -151,6 +154,24 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation,
 			return refuse("claim %s is not of the volumes that %s asks for, of generation %q: nothing of pod %s is deleted "+
 				"until it has those", claim.Name, name, set.Spec.Generation(), pod), nil
 		}
+	}
+	return nil, nil
+}
+
+// elected refuses to delete a pod whose members elected it meanwhile.
+func (c *Controller) elected(ctx context.Context, set *platformv1.WorkloadSet,
+	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+	if set.Spec.Failover != nil {
+		return nil, nil
+	}
+	pod := &corev1.Pod{}
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: wanted.Pod}, pod)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("cannot read pod %q: %w", wanted.Pod, err)
+	case err == nil && pod.UID == wanted.UID && pod.DeletionTimestamp == nil &&
+		accessOf(set, pod.Labels[platformv1.RoleLabel]) == platformv1.RoleReadWrite:
+		return refuse("pod %s is the primary by now: nothing more of it is deleted", wanted.Pod), nil
 	}
 	return nil, nil
 }
@@ -176,6 +197,8 @@ func deleteOnly(ctx context.Context, as client.Client, object client.Object, uid
 // observeWriting notes whose writer the engine names.
 func (seen *observation) observeWriting(set *platformv1.WorkloadSet) {
 	if set.Spec.Failover == nil {
+		seen.facts.Electing[set.Name] = slices.ContainsFunc(set.Spec.Roles,
+			func(role platformv1.SetRole) bool { return role.Access == platformv1.RoleReadWrite })
 		return
 	}
 	writing := opsflow.Writing{Component: set.Spec.Component, Record: set.Status.Primary, Pending: pendingOf(set)}
