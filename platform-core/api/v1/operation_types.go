@@ -434,7 +434,7 @@ type StepTarget struct {
 	// job is the name of the Job that runs for an item of a container or a script.
 	// +optional
 	Job string `json:"job,omitempty"`
-	// operation is the name of the Operation that runs for an item of an inline template.
+	// operation is the name of the Operation that runs for an item.
 	// +optional
 	Operation string `json:"operation,omitempty"`
 	// message says why an item failed.

@@ -20,10 +20,7 @@ const OutputOperation = "operation"
 // inlineChild runs an Operation of an inline template, once for each attempt: one that was created and was deleted is
 // not created again.
 func (r *run) inlineChild(t *optemplate.Step, step *platformv1.StepStatus, one item, child *Child) verdict {
-	created := step.Outputs[OutputOperation] == child.Name
-	if one.target != nil {
-		created = one.target.Operation == child.Name
-	}
+	created := hasRun(step, one, child.Name)
 	if created {
 		child.Verb = ChildLook
 	}
@@ -59,6 +56,14 @@ func (r *run) inlineChild(t *optemplate.Step, step *platformv1.StepStatus, one i
 		waiting += " (" + answer.Child.Progress + ")"
 	}
 	return verdict{waiting: waiting}.ofChild(&answer.Child)
+}
+
+// hasRun says whether the record of a step, or of an item of it, names the Operation that it runs.
+func hasRun(step *platformv1.StepStatus, one item, name string) bool {
+	if one.target != nil {
+		return one.target.Operation == name
+	}
+	return step.Outputs[OutputOperation] == name
 }
 
 // withdrawChildren is done when the Operations have ended that a step runs which was stopped: they end since this one

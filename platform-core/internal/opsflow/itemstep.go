@@ -251,7 +251,7 @@ func (r *run) childSpec(t *optemplate.Step, one item) (platformv1.OperationSpec,
 	}, verdict{}
 }
 
-// childItem runs an Operation.
+// childItem runs an Operation, once for each attempt: one that was made and was deleted is not made again.
 func childItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item) verdict {
 	spec, v := r.childSpec(t, one)
 	if !v.done() {
@@ -261,12 +261,21 @@ func childItem(r *run, t *optemplate.Step, step *platformv1.StepStatus, one item
 	if t.Operation.Inline() != nil {
 		return r.inlineChild(t, step, one, child)
 	}
+	if hasRun(step, one, child.Name) {
+		child.Verb = ChildLook
+	}
 	waiting := fmt.Sprintf("Operation %s to end", child.Name)
 	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)
 	if answer == nil {
+		if child.Verb == ChildLook {
+			v.untouched = ""
+		}
 		return v
 	}
-	setOutput(step, "operation", child.Name)
+	setOutput(step, OutputOperation, child.Name)
+	if one.target != nil {
+		one.target.Operation = child.Name
+	}
 	r.inherit(&answer.Child, child.Name)
 	switch answer.Child.Phase {
 	case platformv1.OperationSucceeded:

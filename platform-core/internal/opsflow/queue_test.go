@@ -75,6 +75,36 @@ func TestANestedOperationHasTheAccountAndTheRetry(t *testing.T) {
 	}
 }
 
+// What somebody deletes that a step runs may have done its work: it is not run once more by itself, but by another
+// attempt.
+func TestANestedOperationRunsOnceForEachAttempt(t *testing.T) {
+	for name, each := range map[string]string{"a step": "", "an item of some": `forEach: '["x"]', `} {
+		t.Run(name, func(t *testing.T) {
+			w := worldOf("name: Nest\nsteps:\n  - {name: tell, " + each + "retry: {limit: 1, backoff: 1s}, " +
+				"operation: {templateRef: Restart}}\n")
+			w.happens("The Operation starts.", nil)
+			if len(w.children) != 1 {
+				t.Fatalf("it runs %v", w.children)
+			}
+			w.happens("Somebody deletes what it runs.", func(w *world) { clear(w.children) })
+			if len(w.children) != 0 {
+				t.Errorf("it is run again: %v", w.children)
+			}
+			w.happens("Another attempt begins.", func(w *world) { w.facts.Now = w.facts.Now.Add(time.Minute) })
+			if len(w.children) != 1 {
+				t.Fatalf("another attempt runs %v: %+v", w.children, w.op.Status)
+			}
+			for _, child := range w.children {
+				child.Phase = platformv1.OperationSucceeded
+			}
+			w.happens("It ends.", nil)
+			if w.op.Status.Phase != platformv1.OperationSucceeded {
+				t.Errorf("it ended as %+v", w.op.Status)
+			}
+		})
+	}
+}
+
 // How long a run may take its Operation says, else its template, and what a step runs has as long; it is on record when
 // the run begins.
 func TestHowLongARunMayTake(t *testing.T) {

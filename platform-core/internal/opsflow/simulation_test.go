@@ -165,6 +165,9 @@ func (w *world) other(effect *Effect) *Answer {
 		return refused("child")
 	case effect.Child != nil:
 		child := w.children[effect.Child.Name]
+		if child == nil && effect.Child.Verb == ChildLook {
+			return &Answer{Failure: FailureRefused, Problem: "Operation " + effect.Child.Name + " is gone"}
+		}
 		if child == nil {
 			child = &platformv1.OperationStatus{Phase: platformv1.OperationPending}
 			w.children[effect.Child.Name] = child

@@ -27,7 +27,7 @@ import (
 // objectOwner is the field owner of what steps apply: another than that of the fields that Operations edit.
 const objectOwner = owner + "-step"
 
-// child makes the Operation of a step, or looks how it stands when it is there.
+// child makes the Operation of a step, or looks how it stands when it is there. It is not made again.
 func (c *Controller) child(ctx context.Context, parent *platformv1.Operation,
 	wanted *opsflow.Child) (*opsflow.Answer, error) {
 	if wanted.Spec.Template != "" {
@@ -44,8 +44,11 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation,
 	if err := controllerutil.SetControllerReference(parent, child, c.client.Scheme()); err != nil {
 		return nil, err
 	}
-	err := c.client.Create(ctx, child)
-	if apierrors.IsAlreadyExists(err) {
+	var err error
+	if wanted.Verb == opsflow.ChildRun {
+		err = c.client.Create(ctx, child)
+	}
+	if wanted.Verb == opsflow.ChildLook || apierrors.IsAlreadyExists(err) {
 		err = c.live.Get(ctx, client.ObjectKeyFromObject(child), child)
 		if err == nil && !metav1.IsControlledBy(child, parent) {
 			return refuse("there is an Operation %q that is not of this one: delete it", child.Name), nil
@@ -55,6 +58,8 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation,
 		}
 	}
 	switch {
+	case wanted.Verb == opsflow.ChildLook && apierrors.IsNotFound(err):
+		return refuse("Operation %q is gone before it ended: somebody deleted it", wanted.Name), nil
 	case refused(err):
 		return refuse("Operation %q cannot be made: %v", wanted.Name, err), nil
 	case err != nil:
