@@ -27,6 +27,10 @@ func TestLostPartIsFilledAgain(t *testing.T) {
 		}, true},
 		"its volume is there": {func(set *platformv1.WorkloadSet, f *facts.Facts) { claimed(set, f, "backup-uid") },
 			false},
+		"its volume is on its way out": {func(set *platformv1.WorkloadSet, f *facts.Facts) {
+			claimed(set, f, "backup-uid")
+			f.Claims[platformv1.ClaimNameFor("data", set.FirstPod())].DeletionTimestamp = &metav1.Time{Time: f.Now}
+		}, true},
 		"its volume is there and empty": {func(set *platformv1.WorkloadSet, f *facts.Facts) { claimed(set, f, "") }, true},
 		"its pod is there": {func(_ *platformv1.WorkloadSet, f *facts.Facts) {
 			f.Pods = map[string]*corev1.Pod{"c-node-0-0": {}}

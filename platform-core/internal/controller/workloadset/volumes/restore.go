@@ -190,8 +190,12 @@ func (r *Reconciler) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case result.Reason != "":
 		return r.retryFill(set, f, state, result)
 	}
-	if err := r.noteFilled(ctx, set); err != nil {
+	lost, err := r.noteFilled(ctx, set, f)
+	switch {
+	case err != nil:
 		return outcome.Failed(err)
+	case lost != "":
+		return r.retryFill(set, f, state, mover.Result{Reason: mover.ReasonTargetFailed, Message: lost})
 	}
 	state.CompletionTime, state.RetryTime, state.Message, state.Reason = &metav1.Time{Time: f.Now}, nil, "", ""
 	return outcome.Done()
@@ -344,10 +348,11 @@ func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outc
 }
 
 // filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.
+// One that is being deleted takes the data along.
 func filled(set *platformv1.WorkloadSet, f *facts.Facts) bool {
 	for _, volume := range set.Spec.Volumes {
 		claim := f.Claims[set.Spec.ClaimNameFor(volume.Name, set.FirstPod())]
-		if claim != nil && facts.Ours(set, claim) &&
+		if claim != nil && claim.DeletionTimestamp == nil && facts.Ours(set, claim) &&
 			claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
 			return true
 		}
@@ -355,23 +360,36 @@ func filled(set *platformv1.WorkloadSet, f *facts.Facts) bool {
 	return false
 }
 
-// noteFilled marks the claims of the first pod.
-func (r *Reconciler) noteFilled(ctx context.Context, set *platformv1.WorkloadSet) error {
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]string{
-			platformv1.RestoredAnnotation: string(set.Spec.Restore.From.UID)}}})
-	if err != nil {
-		return err
+// noteFilled marks the claims of the first pod, or says which of them went while data was written to it: the pod would
+// begin with an empty one.
+func (r *Reconciler) noteFilled(ctx context.Context, set *platformv1.WorkloadSet, f *facts.Facts) (lost string,
+	err error) {
+	if f, err = r.LiveClaims(ctx, set, f); err != nil {
+		return "", err
 	}
+	var claims []*corev1.PersistentVolumeClaim
 	for _, volume := range set.Spec.Volumes {
-		claim := &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, set.FirstPod())}}
-		err := r.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
-		if err != nil {
-			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
+		name := set.Spec.ClaimNameFor(volume.Name, set.FirstPod())
+		claim := f.Claims[name]
+		switch {
+		case claim != nil && claim.DeletionTimestamp == nil && facts.Ours(set, claim):
+			claims = append(claims, claim)
+		case !set.Spec.Restore.ToServers():
+			return fmt.Sprintf("claim %s was deleted while data was written to it", name), nil
 		}
 	}
-	return nil
+	for _, claim := range claims {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID,
+			"annotations": map[string]string{platformv1.RestoredAnnotation: string(set.Spec.Restore.From.UID)}}})
+		if err != nil {
+			return "", err
+		}
+		err = r.Client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(facts.Owner))
+		if err != nil {
+			return "", fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
+		}
+	}
+	return "", nil
 }
 
 func restoreName(set *platformv1.WorkloadSet, state *platformv1.RestoreState) string {

@@ -7,9 +7,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 )
 
 // An attempt that gets somewhere is not ended: the deadline follows what is known of the Backup, and is never without a
@@ -53,6 +58,58 @@ func TestRestoreDeadline(t *testing.T) {
 	} {
 		if got := restoreDeadline(tc.backup, tc.target); got != tc.want {
 			t.Errorf("%s: an attempt may take %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// A claim that goes while data is written to it is no proof that the data is there: its pod would begin with an empty
+// one.
+func TestAVolumeThatGoesIsNotFilled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(claim *corev1.PersistentVolumeClaim)
+		servers bool
+		lost    bool
+		marked  bool
+	}{
+		"it is there": {change: func(*corev1.PersistentVolumeClaim) {}, marked: true},
+		"it is on its way out": {change: func(claim *corev1.PersistentVolumeClaim) {
+			claim.Finalizers, claim.DeletionTimestamp = []string{"a/b"}, &metav1.Time{Time: time.Unix(1, 0)}
+		}, lost: true},
+		"it is gone": {lost: true},
+		"another Application's has its name": {change: func(claim *corev1.PersistentVolumeClaim) {
+			claim.Labels[platformv1.ApplicationUIDLabel] = "another"
+		}, lost: true},
+		"servers have the data": {servers: true},
+	} {
+		set := testSet()
+		set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "b", UID: "backup-uid"}}
+		if tc.servers {
+			set.Spec.Restore.Destination = platformv1.RestoreToServers
+		}
+		objects := fake.NewClientBuilder().WithScheme(scheme.Scheme)
+		claim := testClaim("2Gi")
+		claim.Namespace = set.Namespace
+		for key, value := range facts.Selector(set) {
+			claim.Labels[key] = value
+		}
+		if tc.change != nil {
+			tc.change(claim)
+			objects = objects.WithObjects(claim)
+		}
+		api := objects.Build()
+		r := &Reconciler{Observer: facts.Observer{Live: api}, Client: api}
+		lost, err := r.noteFilled(t.Context(), set, &facts.Facts{})
+		if err != nil || (lost != "") != tc.lost {
+			t.Errorf("%s: lost is %q, %v", name, lost, err)
+		}
+		if tc.change == nil {
+			continue
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			t.Fatal(err)
+		}
+		if marked := claim.Annotations[platformv1.RestoredAnnotation] == "backup-uid"; marked != tc.marked {
+			t.Errorf("%s: it is marked: %v", name, marked)
 		}
 	}
 }
