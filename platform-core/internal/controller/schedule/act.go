@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,18 +66,29 @@ func observe(ctx context.Context, list lister, app *platformv1.Application) ([]s
 	return made, nil
 }
 
-// carryOut makes the Operations of a plan and then remembers that they are made.
+// carryOut makes the Operations of a plan and then remembers that they are made. One that cannot be made holds up those
+// of no other schedule; its time is not settled.
 func (c *Controller) carryOut(ctx context.Context, app *platformv1.Application, plan scheduling.Plan) error {
+	var failures []error
+	former := scheduling.RecordsOf(app)
 	for _, run := range plan.Runs {
 		switch taken, err := c.create(ctx, app, run); {
 		case err != nil:
-			return err
+			failures = append(failures, err)
+			delete(plan.Passed, run.Schedule.Name)
+			delete(plan.Records, run.Schedule.Name)
+			if record, known := former[run.Schedule.Name]; known {
+				plan.Records[run.Schedule.Name] = record
+			}
 		case taken:
 			plan.Passed[run.Schedule.Name] = fmt.Sprintf("an Operation %q is there that is not of this Application: delete it",
 				run.Name)
 		default:
 			c.events.Normal(app, eventScheduled, "schedule %q made Operation %q", run.Schedule.Name, run.Name)
 		}
+	}
+	if plan.Records.String() == app.Annotations[platformv1.SchedulesAnnotation] {
+		return errors.Join(failures...)
 	}
 	after := app.DeepCopy()
 	delete(after.Annotations, platformv1.SchedulesAnnotation)
@@ -85,12 +97,13 @@ func (c *Controller) carryOut(ctx context.Context, app *platformv1.Application, 
 	}
 	bound := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Patch(ctx, after, bound); err != nil {
-		return fmt.Errorf("cannot record the schedules of Application %q: %w", client.ObjectKeyFromObject(app), err)
+		return errors.Join(append(failures,
+			fmt.Errorf("cannot record the schedules of Application %q: %w", client.ObjectKeyFromObject(app), err))...)
 	}
 	for name, why := range plan.Passed {
 		c.events.Warning(app, eventPassed, "schedule %q: %s", name, why)
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // create makes an Operation, unless it is there. It returns whether the name is taken by one that is not ours.
