@@ -114,6 +114,15 @@ func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupReposit
 		after.Import.Tried, after.Import.Message = new(metav1.NewTime(f.now)), problem
 		return after, c.remove(ctx, r, recallName(r, c.Domain, had.After), f.recall)
 	}
+	backups, err := c.backups(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	// What was backed up while the page was read has a Backup by now: with another one of the same folder, the data of
+	// both would go with the first that is deleted.
+	known := keysOf(slices.DeleteFunc(backups, func(b platformv1.Backup) bool { return b.Spec.Imported != nil }))
+	page.Records = slices.DeleteFunc(page.Records, func(record mover.Record) bool { return known[record.Key] })
+	page.Failures = slices.DeleteFunc(page.Failures, func(failure mover.Failure) bool { return known[failure.Key] })
 	for i := range page.Records {
 		failure, err := c.remake(ctx, r, &page.Records[i])
 		if err != nil {
@@ -127,8 +136,7 @@ func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupReposit
 	if err := c.remove(ctx, r, recallName(r, c.Domain, had.After), f.recall); err != nil {
 		return nil, err
 	}
-	backups, err := c.backups(ctx, r)
-	if err != nil {
+	if backups, err = c.backups(ctx, r); err != nil {
 		return nil, err
 	}
 	taken(after, page, backups)
@@ -142,10 +150,7 @@ func (c *Controller) takeRecall(ctx context.Context, r *platformv1.BackupReposit
 func taken(inventory *platformv1.RepositoryInventory, page *mover.Recall, backups []platformv1.Backup) {
 	i := inventory.Import
 	i.Tried, i.Message, i.Imported, i.After = nil, "", imported(backups), cmp.Or(page.Last, i.After)
-	known := map[string]bool{}
-	for b := range backups {
-		known[keyOf(&backups[b])] = true
-	}
+	known := keysOf(backups)
 	orphans := len(inventory.OrphanKeys)
 	inventory.OrphanKeys = slices.DeleteFunc(inventory.OrphanKeys, func(key string) bool { return known[key] })
 	made := int32(0)
@@ -163,6 +168,15 @@ func taken(inventory *platformv1.RepositoryInventory, page *mover.Recall, backup
 				Message: failure.Message})
 		}
 	}
+}
+
+// keysOf are the folders that some Backups have.
+func keysOf(backups []platformv1.Backup) map[string]bool {
+	keys := map[string]bool{}
+	for i := range backups {
+		keys[keyOf(&backups[i])] = true
+	}
+	return keys
 }
 
 // imported is how many of some Backups were.

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -178,6 +181,52 @@ func TestTaken(t *testing.T) {
 	if i.Orphans != 2 || !slices.Equal(i.OrphanKeys, []string{"shop/a/c-3"}) ||
 		!equality.Semantic.DeepEqual(i.Import, want) {
 		t.Errorf("it has come to %+v, %+v", i, i.Import)
+	}
+}
+
+// What is in the folder of a Backup that was made while a page was read is its own: a Backup that is made of it once
+// more would take the data along when it is deleted.
+func TestWhatHasABackupIsNotImported(t *testing.T) {
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{platformv1.AddToScheme, batchv1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, since := importing(), kept(nil)
+	orphan := kept(func(record *mover.Record) { record.Key = "shop/redis-a/earlier-89abcdef" })
+	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly",
+		UID: "01234567-0000-0000-0000-000000000000"}, Spec: platformv1.BackupSpec{
+		ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"},
+		RepositoryRef:  platformv1.RepositoryReference{Name: r.Name}}}
+	packed, err := (&mover.Recall{Records: []mover.Record{*orphan, *since}, Last: since.Key}).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := json.Marshal(mover.Result{Recall: packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(backup).Build()
+	c := &Controller{client: api, live: api}
+	after, err := c.takeRecall(t.Context(), r, inventory(0, nil),
+		facts{now: epoch, recall: check(platformv1.OperationSucceeded, string(said), 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all platformv1.BackupList
+	if err := api.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range all.Items {
+		names = append(names, all.Items[i].Name)
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"earlier-89abcdef", "nightly"}) {
+		t.Errorf("there are %v", names)
+	}
+	if after.Import.Imported != 1 || after.Import.Failed != 0 || after.Import.After != since.Key {
+		t.Errorf("it has come to %+v", after.Import)
 	}
 }
 
