@@ -72,6 +72,12 @@ func PodNameFor(workloadSet string, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", workloadSet, ordinal)
 }
 
+// IsPodOf says whether a name is that of a pod of a WorkloadSet, and not of another one whose name begins with its.
+func IsPodOf(workloadSet, pod string) bool {
+	ordinal, is := strings.CutPrefix(pod, workloadSet+"-")
+	return is && ordinal != "" && !strings.Contains(ordinal, "-")
+}
+
 // ClaimNameFor returns the name of the PersistentVolumeClaim that holds one volume of a pod.
 func ClaimNameFor(volume, pod string) string {
 	return volume + "-" + pod

@@ -9,6 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// A WorkloadSet has no part in the pods of one whose name begins with its.
+func TestIsPodOf(t *testing.T) {
+	for pod, want := range map[string]bool{"a-c-m-0": true, "a-c-m-12": true, "a-c-m-": false, "a-c-m": false,
+		"a-c-m-x-y-0": false, "a-c-n-0": false, "b-a-c-m-0": false} {
+		if got := IsPodOf("a-c-m", pod); got != want {
+			t.Errorf("%s: %t", pod, got)
+		}
+	}
+}
+
 // What is derived from names is allowed at every length, wherever those have dots and hyphens, and follows from the
 // whole of them.
 func TestDerivedNames(t *testing.T) {

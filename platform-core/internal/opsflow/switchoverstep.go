@@ -214,7 +214,7 @@ func (f Facts) primaryOf(set string) *Pod {
 	var primary *Pod
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if pod.Access != platformv1.RoleReadWrite || !strings.HasPrefix(pod.Name, set+"-") {
+		if pod.Access != platformv1.RoleReadWrite || SetOf(pod.Name) != set {
 			continue
 		}
 		if primary != nil {

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -105,6 +106,7 @@ func newController(deps Deps, to access) *Controller {
 		Authority: deps.Authority, Dialer: deps.Dialer, Locks: deps.Locks, Resizable: to.resizable, Claims: c.volumes,
 		Primary: c.primary})
 	c.primary.Roles = c.pods
+	c.frame = frame.New(c.client, c.work, finish).AtOnce(statusProgressed).WhenGone(c.forget)
 	return c
 }
 
@@ -120,7 +122,6 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {
-	c.frame = frame.New(c.client, c.work, finish).AtOnce(statusProgressed)
 	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
 	building := ctrl.NewControllerManagedBy(mgr).Named(owner)
 	if c.Reissue != nil {
@@ -189,10 +190,16 @@ func (c *Controller) assess(ctx context.Context, set *platformv1.WorkloadSet, st
 	return nil
 }
 
+// forget drops what is remembered of a set that is gone: one that keeps its volumes goes without a turn before.
+func (c *Controller) forget(_ context.Context, set types.NamespacedName) outcome.Outcome {
+	c.pods.ForgetSet(set)
+	c.primary.ForgetSet(set)
+	return outcome.Done()
+}
+
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
-		c.pods.ForgetSet(client.ObjectKeyFromObject(set))
-		c.primary.ForgetSet(client.ObjectKeyFromObject(set))
+		c.forget(ctx, client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	asking, err := c.primary.Asks(ctx, set)

@@ -5,11 +5,12 @@ package waits
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Waits hold, for each set or pod, until when it waits: one key at a time. They are in-memory state: after a restart of
@@ -50,7 +51,7 @@ func (w *Waits) ForgetPods(set types.NamespacedName) {
 // ForgetPods drops the state of the pods of a set.
 func ForgetPods[V any](by map[types.NamespacedName]V, set types.NamespacedName) {
 	maps.DeleteFunc(by, func(pod types.NamespacedName, _ V) bool {
-		return pod.Namespace == set.Namespace && strings.HasPrefix(pod.Name, set.Name+"-")
+		return pod.Namespace == set.Namespace && platformv1.IsPodOf(set.Name, pod.Name)
 	})
 }
 
