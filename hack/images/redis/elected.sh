@@ -313,11 +313,16 @@ failover() {
   done
   [ "$chosen" ] || { say "no Sentinel that knows the primary answers" >&2; exit 1; }
   [ "$wanted" != "${primary%%.*}" ] || { say "$wanted is the primary already" >&2; exit 1; }
-  can=$(candidates "$chosen")
-  target=
+  # Sentinels ask every ten seconds how replicas are: one that has just come back they do not know as such yet.
+  can= target= tries=0
+  while [ ! "$can" ] && [ $tries -lt 24 ]; do
+    [ $tries -eq 0 ] || sleep 0.5
+    tries=$((tries + 1))
+    can=$(candidates "$chosen" | awk -v wanted="$wanted" '{ split($1, label, "."); if (wanted == "" || label[1] == wanted) print }')
+  done
   if [ "$wanted" ]; then
-    target=$(echo "$can" | awk -v wanted="$wanted" '{ split($1, label, "."); if (label[1] == wanted) { print $1; exit } }')
-    [ "$target" ] || { say "$wanted cannot take over: to the Sentinels it is no replica that is connected and has all of the data" >&2; exit 1; }
+    [ "$can" ] || { say "$wanted cannot take over: to the Sentinels it is no replica that is connected and has all of the data" >&2; exit 1; }
+    target=${can%% *}
   fi
   [ "$can" ] || { say "no replica can take over: the Sentinels know none that is connected and has all of the data" >&2; exit 1; }
   priority=
