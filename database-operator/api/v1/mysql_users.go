@@ -14,8 +14,7 @@ type MySQLUser struct {
 	// +kubebuilder:validation:XValidation:rule="!(self in ['root', 'app'])",message="the users root and app are the instance's own: name another one"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('zeroinfra') && !self.startsWith('mysql.')",message="names of users that begin with zeroinfra or mysql. are taken: name another one"
 	Name string `json:"name"`
-	// host is where it may come from: an address, or a pattern such as 10.1.% or 10.1.0.0/255.255.0.0. Default %, which
-	// is anywhere.
+	// host is where it may come from: an address, or a pattern such as 10.1.%. Default %, which is anywhere.
 	// +optional
 	// +kubebuilder:default="%"
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.%:-]{1,60}$`

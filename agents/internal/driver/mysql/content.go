@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (d *Driver) Accounts(ctx context.Context) (statements []string, n int, err 
 			}
 			statements = append(statements, made)
 			for _, grant := range granted {
-				after = append(after, grant[0])
+				after = append(after, portable(grant[0])...)
 			}
 			after = append(after, defaultRoles...)
 		}
@@ -86,6 +87,27 @@ func (d *Driver) Accounts(ctx context.Context) (statements []string, n int, err 
 		return nil
 	})
 	return statements, n, err
+}
+
+// formerPrivilege is one of 8.0 that later servers do not know, and have two others for.
+const formerPrivilege = "SET_USER_ID"
+
+// portable are statements that grant the same in a server of a later version, too.
+func portable(grant string) []string {
+	words, rest, found := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON *.* TO ")
+	privileges := strings.Split(words, ",")
+	i := slices.Index(privileges, formerPrivilege)
+	if !found || i < 0 {
+		return []string{grant}
+	}
+	var statements []string
+	if others := slices.Delete(privileges, i, i+1); len(others) > 0 {
+		statements = append(statements, "GRANT "+strings.Join(others, ",")+" ON *.* TO "+rest)
+	}
+	literal := "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(" ON *.* TO "+rest) + "'"
+	return append(statements, "SET @zeroinfra = CONCAT('GRANT ', IF(VERSION() LIKE '8.0.%', '"+formerPrivilege+
+		"', 'SET_ANY_DEFINER,ALLOW_NONEXISTENT_DEFINER'), "+literal+")",
+		"PREPARE zeroinfra FROM @zeroinfra", "EXECUTE zeroinfra", "DEALLOCATE PREPARE zeroinfra")
 }
 
 // made is the statement that makes an account, and what follows once it has its roles.
@@ -155,12 +177,14 @@ func (s *session) check(ctx context.Context, database, table string) (sentences 
 	return sentences, nil
 }
 
-const observeGroup = `SELECT @@global.super_read_only,
+const observeGroup = `SELECT @@global.super_read_only AND EXISTS (SELECT 1 FROM performance_schema.global_variables
+    WHERE VARIABLE_NAME = 'group_replication_group_name' AND VARIABLE_VALUE <> ''),
   EXISTS (SELECT 1 FROM performance_schema.replication_group_members
     WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE')`
 
 // Rotate gives one of the instance's own accounts another password. That of before stays valid beside it. In a group
-// the primary does so for all, and others leave it to the primary.
+// the primary does so for all, and others leave it to the primary. A server alone that somebody has take no writes
+// refuses it.
 func (d *Driver) Rotate(ctx context.Context, user, password string) error {
 	a := account{user, anyHost}
 	return d.with(ctx, "", func(s *session) error {

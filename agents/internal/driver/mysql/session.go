@@ -38,7 +38,9 @@ const (
 // settings of each session: what is done here is judged by rules that no parameter of the server changes.
 const settings = "SET SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION lock_wait_timeout = 5, " +
 	"SESSION innodb_lock_wait_timeout = 5, SESSION time_zone = '+00:00', SESSION autocommit = 1, " +
-	"SESSION transaction_read_only = 0, SESSION wait_timeout = 600"
+	"SESSION transaction_read_only = 0, SESSION wait_timeout = 600, SESSION max_execution_time = 0, " +
+	// A list that is cut off would look like another one.
+	"SESSION group_concat_max_len = 65536"
 
 // statement with its arguments.
 type statement struct {

@@ -50,12 +50,13 @@ const maxUser = 32
 // account is a user, and where it comes from.
 type account struct{ user, host string }
 
+// parseAccount reads the name of a user. The server has hosts in small letters.
 func parseAccount(name string) account {
 	user, host, found := strings.Cut(name, "@")
 	if !found {
 		host = anyHost
 	}
-	return account{user, host}
+	return account{user, strings.ToLower(host)}
 }
 
 // grantee is how the information schema has it.
@@ -85,10 +86,6 @@ func (k users) observe(ctx context.Context, s *session, queries []driver.Query) 
 		a := parseAccount(query.Name)
 		asked[a] = query
 		keys = append(keys, a.user+"@"+a.host)
-	}
-	// A list of privileges that is cut off would look like another one.
-	if err := s.do(ctx, statement{text: "SET SESSION group_concat_max_len = 65536"}); err != nil {
-		return nil, err
 	}
 	rows, err := s.rows(ctx, fmt.Sprintf(observeUsers, placeholders(len(keys))), anys(keys)...)
 	if err != nil {
