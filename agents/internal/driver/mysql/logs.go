@@ -18,10 +18,12 @@ const ArchiveTable = "mysql." + OwnPrefix + "_archive"
 type Logs struct {
 	// Server is its UUID.
 	Server string
-	// Writes says that it is the primary of its group, or a server alone.
+	// Writes says that it is the primary of its group and sees most of it, or a server alone. One that is cut off from
+	// the others takes itself for the primary while they have another one.
 	Writes bool
-	// Executed is the GTID set of all its transactions.
-	Executed string
+	// Executed is the GTID set of all its transactions, and Purged that of those which are in none of its logs: they were
+	// in logs that it has removed, or came with data that was copied from elsewhere.
+	Executed, Purged string
 	// Base is the path of the logs without the number at its end, and Names are their names in order; the last one is
 	// open.
 	Base  string
@@ -29,11 +31,13 @@ type Logs struct {
 }
 
 const observeLogs = `SELECT @@global.server_uuid, REPLACE(@@global.gtid_executed, '\n', ''),
-  COALESCE(@@global.log_bin_basename, ''),
+  REPLACE(@@global.gtid_purged, '\n', ''), COALESCE(@@global.log_bin_basename, ''),
   NOT EXISTS (SELECT 1 FROM performance_schema.global_variables
     WHERE VARIABLE_NAME = 'group_replication_group_name' AND VARIABLE_VALUE <> '')
   OR EXISTS (SELECT 1 FROM performance_schema.replication_group_members
-    WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE' AND MEMBER_ROLE = 'PRIMARY')`
+    WHERE MEMBER_ID = @@global.server_uuid AND MEMBER_STATE = 'ONLINE' AND MEMBER_ROLE = 'PRIMARY')
+  AND (SELECT 2 * SUM(MEMBER_STATE IN ('ONLINE', 'RECOVERING')) > COUNT(*)
+    FROM performance_schema.replication_group_members)`
 
 // Logs says which binary logs there are.
 func (d *Driver) Logs(ctx context.Context) (logs Logs, err error) {
@@ -42,7 +46,8 @@ func (d *Driver) Logs(ctx context.Context) (logs Logs, err error) {
 		if err != nil {
 			return err
 		}
-		logs = Logs{Server: rows[0][0], Executed: rows[0][1], Base: rows[0][2], Writes: rows[0][3] == "1"}
+		logs = Logs{Server: rows[0][0], Executed: rows[0][1], Purged: rows[0][2], Base: rows[0][3],
+			Writes: rows[0][4] == "1"}
 		if rows, err = s.rows(ctx, "SHOW BINARY LOGS"); err != nil {
 			return err
 		}
@@ -68,10 +73,11 @@ func (d *Driver) ArchivedAs(ctx context.Context) (id string, err error) {
 		number := make([]byte, 16)
 		// It never fails.
 		_, _ = rand.Read(number)
+		// Where this data is a copy, others may have its source's number: the logs that they copied it from have that.
 		err := s.carryOut(ctx, []statement{
-			{text: "CREATE TABLE IF NOT EXISTS " + ArchiveTable + " (id CHAR(32) NOT NULL PRIMARY KEY)"},
-			{"INSERT INTO " + ArchiveTable + " SELECT ? WHERE NOT EXISTS (SELECT 1 FROM " + ArchiveTable + ")",
-				[]any{hex.EncodeToString(number)}},
+			{text: "DROP TABLE IF EXISTS " + ArchiveTable},
+			{text: "CREATE TABLE " + ArchiveTable + " (id CHAR(32) NOT NULL PRIMARY KEY)"},
+			{"INSERT INTO " + ArchiveTable + " VALUES (?)", []any{hex.EncodeToString(number)}},
 		})
 		if err != nil {
 			return fmt.Errorf("cannot note which data is archived: %w", err)

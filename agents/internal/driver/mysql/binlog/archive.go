@@ -14,7 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -29,6 +31,8 @@ const (
 	entryFormat = 1
 	// maxEntry bounds the text of an entry: GTID sets are short but where there were thousands of servers.
 	maxEntry = 1 << 20
+	// entriesAtOnce are read side by side.
+	entriesAtOnce = 16
 )
 
 // Archive is the logs of one instance's data in a store. It is safe for concurrent use.
@@ -51,7 +55,7 @@ type Entry struct {
 	// Bytes of the log and their SHA256.
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Previous are the transactions of all logs of its server before it, and Transactions its own.
+	// Previous are the transactions that its server had before it, and Transactions its own.
 	Previous     string `json:"previous"`
 	Transactions string `json:"transactions"`
 	// First and Last are when the first and the last one to be committed were; the zero time where there are none.
@@ -78,14 +82,15 @@ func read(text []byte) (log, error) {
 	return l, errors.Join(err1, err2)
 }
 
-// Keep keeps a closed log of a server, with the transactions that the log after it says are in it. When it returns
-// without an error, the log is in the store for good. Work is a folder for what is packed.
-func (a *Archive) Keep(ctx context.Context, server, path, work string, transactions Set) (Entry, error) {
+// Keep keeps a closed log of a server that goes on from the previous transactions, with those that the log after it
+// says are in it. When it returns without an error, the log is in the store for good. Work is a folder for what is
+// packed.
+func (a *Archive) Keep(ctx context.Context, server, path, work string, previous, transactions Set) (Entry, error) {
 	entry, err := describe(path)
 	if err != nil {
 		return Entry{}, fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	entry.Transactions = transactions.String()
+	entry.Previous, entry.Transactions = previous.String(), transactions.String()
 	number := strings.TrimPrefix(filepath.Ext(path), ".")
 	entry.Name = fmt.Sprintf("%s/%s-%s", server, number, entry.Name)
 	packed, err := pack(path, work, &entry)
@@ -144,7 +149,7 @@ func describe(path string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e.Name, e.Previous, e.Closed = fmt.Sprint(head.Began.Unix()), head.Previous.String(), closed
+	e.Name, e.Closed = fmt.Sprint(head.Began.Unix()), closed
 	// A server that followed another one when it closed the log may have been behind, and one that crashed has not said
 	// when that was. What is sure is what was before the last commit. A log is closed in whole seconds, and a commit is
 	// not.
@@ -195,20 +200,50 @@ func (a *Archive) entry(ctx context.Context, name string) (log, error) {
 // logs are all that the archive has, whole ones alone.
 func (a *Archive) logs(ctx context.Context) ([]log, error) {
 	var all []log
-	for name, err := range a.Store.List(ctx, logsFolder, "") {
+	err := a.each(ctx, "", func(some []log, _ string) { all = append(all, some...) })
+	return all, err
+}
+
+// each gives the logs whose entries come after a name, some at a time, with the name of the last of them. An archive of
+// years has hundreds of thousands.
+func (a *Archive) each(ctx context.Context, after string, do func(some []log, last string)) error {
+	var names []string
+	read := func() error {
+		some, err := a.entries(ctx, names)
+		if err == nil && len(names) > 0 {
+			do(some, names[len(names)-1])
+			names = nil
+		}
+		return err
+	}
+	for name, err := range a.Store.List(ctx, logsFolder, after) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !strings.HasSuffix(name, entryName) {
 			continue
 		}
-		l, err := a.entry(ctx, name)
-		if err != nil {
-			return nil, err
+		if names = append(names, name); len(names) == entriesAtOnce {
+			if err := read(); err != nil {
+				return err
+			}
 		}
-		all = append(all, l)
 	}
-	return all, nil
+	return read()
+}
+
+// entries reads some at once: most of the time of each is that of a way through the network.
+func (a *Archive) entries(ctx context.Context, names []string) ([]log, error) {
+	some, failures := make([]log, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { some[i], failures[i] = a.entry(ctx, name) })
+	}
+	all.Wait()
+	if i := slices.IndexFunc(failures, func(err error) bool { return err != nil }); i >= 0 {
+		return nil, failures[i]
+	}
+	return some, nil
 }
 
 // fetch writes a log to a file.

@@ -56,6 +56,8 @@ type Archiver struct {
 	id    string
 	kept  Set
 	names []string
+	// learning is what was read of an archive before a pass was cut off.
+	learning learning
 	// flushed is when the server last began a log for this, with the transactions that it had then.
 	flushed  time.Time
 	executed string
@@ -113,7 +115,7 @@ func (a *Archiver) Pass(ctx context.Context, now time.Time) (State, error) {
 	}
 	if !logs.Writes {
 		// Another one archives meanwhile.
-		a.kept = nil
+		a.kept, a.learning = nil, learning{}
 		return StateIdle, nil
 	}
 	state, err := a.pass(ctx, d, logs, now)
@@ -171,22 +173,37 @@ func (a *Archiver) archive(ctx context.Context, d *mysql.Driver, place Place, lo
 	return nil
 }
 
-// learn reads which transactions the archive has.
+// learning is how far an archive at a place was read: up to which name, and the transactions up to there.
+type learning struct {
+	place, after string
+	kept         Set
+}
+
+// learn reads which transactions the archive has. Where that is cut off, it goes on from there later: what takes longer
+// than a pass may would never end.
 func (a *Archiver) learn(ctx context.Context, archive *Archive, id string) error {
-	all, err := archive.logs(ctx)
+	if place := archive.Store.String() + " " + id; a.learning.place != place {
+		a.learning = learning{place: place, kept: Set{}}
+	}
+	err := archive.each(ctx, a.learning.after, func(some []log, last string) {
+		for _, l := range some {
+			a.learning.kept = a.learning.kept.Union(l.transactions)
+		}
+		a.learning.after = last
+	})
 	if err != nil {
 		return err
 	}
-	kept := Set{}
-	for _, l := range all {
-		kept = kept.Union(l.transactions)
-	}
-	a.id, a.kept = id, kept
+	a.id, a.kept, a.learning = id, a.learning.kept, learning{}
 	return nil
 }
 
 func (a *Archiver) keep(ctx context.Context, archive *Archive, logs mysql.Logs) error {
 	heads, err := headsOf(logs)
+	if err != nil {
+		return err
+	}
+	purged, err := ParseSet(logs.Purged)
 	if err != nil {
 		return err
 	}
@@ -196,7 +213,8 @@ func (a *Archiver) keep(ctx context.Context, archive *Archive, logs mysql.Logs) 
 			continue
 		}
 		path := filepath.Join(filepath.Dir(logs.Base), logs.Names[i])
-		entry, err := archive.Keep(ctx, logs.Server, path, a.Work, has)
+		// A log says nothing of what came with data that was copied from elsewhere, which it goes on from all the same.
+		entry, err := archive.Keep(ctx, logs.Server, path, a.Work, heads[i].Previous.Union(purged), has)
 		if err != nil {
 			return err
 		}

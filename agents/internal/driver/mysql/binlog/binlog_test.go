@@ -3,15 +3,18 @@
 package binlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/pointintime"
+	"github.com/zeroinfra/agents/internal/store"
 )
 
 const (
@@ -65,15 +68,19 @@ func TestSets(t *testing.T) {
 // t0 is the time of second 0 below.
 var t0 = time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
 
-// logged is a log such as "x a:1-3 a:4-7 20": its name, what was before it, what is in it, and when it was closed.
+// logged is a log such as "x a:1-3 a:4-7 20 14": its name, what was before it, what is in it, when it was closed, and
+// when the first of its transactions was, which is then as well where nothing is said.
 func logged(t *testing.T, text string) log {
 	t.Helper()
 	words := strings.Fields(strings.ReplaceAll(text, "none", ","))
-	var seconds int
-	if _, err := fmt.Sscan(words[3], &seconds); err != nil {
-		t.Fatal(err)
+	at := func(word string) time.Time {
+		var seconds int
+		if _, err := fmt.Sscan(word, &seconds); err != nil {
+			t.Fatal(err)
+		}
+		return t0.Add(time.Duration(seconds) * time.Second)
 	}
-	return log{Entry{Name: words[0], Closed: t0.Add(time.Duration(seconds) * time.Second)}, set(t, words[1]),
+	return log{Entry{Name: words[0], First: at(words[len(words)-1]), Closed: at(words[3])}, set(t, words[1]),
 		set(t, words[2])}
 }
 
@@ -93,6 +100,10 @@ func TestChain(t *testing.T) {
 		"of a new primary":         {"a:1-3", 35, []string{"x a:1-3 a:4-6 20", "z a:1-5 a:6-9 40"}, "x z"},
 		"two servers with one history": {"none", 30, []string{"x none a:1-6 20", "y none a:1-6 21", "z a:1-6 a:7,b:1 30"},
 			"x z"},
+		// Another one was elected while it took itself for the primary.
+		"of a primary that was cut off": {"a:1-3", 35, []string{"y a:1-3 a:4-5 38 15", "z a:1-3 a:4-9 40 15"}, "y z"},
+		"of one that was cut off, and nothing since": {"a:1-3", 35, []string{"y a:1-3 a:4-5 38 15", "z a:1-5 a:6 50 36"},
+			"y"},
 		"a time after all logs": {"a:1-3", 35, []string{"x a:1-3 a:4-7 20"},
 			"refused: 2026-11-29T10:00:35Z cannot be reached: what is archived goes up to 2026-11-29T10:00:20Z"},
 		"no log": {"a:1-3", 35, nil, "refused: 2026-11-29T10:00:35Z cannot be reached: the archive has no log that goes on " +
@@ -202,4 +213,47 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		_, _, _ = Scan(strings.NewReader(string(text)), func(Transaction) error { return nil })
 	})
+}
+
+// tired is a store that reads so many objects, and fails then.
+type tired struct {
+	store.Store
+	left atomic.Int64
+}
+
+var errTired = errors.New("it took too long")
+
+func (s *tired) Head(ctx context.Context, name string, count int) ([]byte, error) {
+	if s.left.Add(-1) < 0 {
+		return nil, errTired
+	}
+	return s.Store.Head(ctx, name, count)
+}
+
+// An archive that takes longer to read than there is time for is read on from where that ended.
+func TestLearningGoesOn(t *testing.T) {
+	folder, err := store.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const logs = 3*entriesAtOnce + 1
+	for i := range logs {
+		text := fmt.Sprintf(`{"format":1,"name":"x/%03d","transactions":"%s:%d"}`, i, a, i+1)
+		if err := folder.Put(t.Context(), fmt.Sprintf("%s/x/%03d%s", logsFolder, i, entryName), strings.NewReader(text),
+			int64(len(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, archiver := &tired{Store: folder}, &Archiver{}
+	attempts := 0
+	for err = errTired; errors.Is(err, errTired) && attempts < logs; attempts++ {
+		s.left.Store(entriesAtOnce + 1)
+		if err = archiver.learn(t.Context(), &Archive{s}, "number"); err != nil && archiver.kept != nil {
+			t.Errorf("after %d attempts it takes a part for all: %s", attempts+1, archiver.kept)
+		}
+	}
+	if want := fmt.Sprintf("%s:1-%d", a, logs); err != nil || attempts != 3 || archiver.kept.String() != want ||
+		archiver.id != "number" {
+		t.Errorf("after %d attempts it has %s of %q, %v; want %s", attempts, archiver.kept, archiver.id, err, want)
+	}
 }

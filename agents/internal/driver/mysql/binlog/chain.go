@@ -17,7 +17,8 @@ type step struct {
 }
 
 // chain is the logs that lead from a set of transactions to a time, in the order in which they are replayed: each goes
-// on from what is there before it. An error is an OutOfRange.
+// on from what is there before it. Those that have transactions of before the time are among them, whatever another one
+// reaches. An error is an OutOfRange.
 func chain(logs []log, base Set, until time.Time) ([]step, error) {
 	logs = slices.Clone(logs)
 	slices.SortFunc(logs, func(a, b log) int {
@@ -29,10 +30,17 @@ func chain(logs []log, base Set, until time.Time) ([]step, error) {
 	var steps []step
 	var reached time.Time
 	there := base
-	for reached.Before(until) {
-		i := slices.IndexFunc(logs, func(l log) bool { return l.previous.Within(there) })
-		if i < 0 {
+	for {
+		i := slices.IndexFunc(logs, func(l log) bool {
+			// A server that was cut off, or behind, has closed its log without what others had committed by then.
+			return l.previous.Within(there) &&
+				(reached.Before(until) || l.First.Before(until) && !l.transactions.Within(there))
+		})
+		switch {
+		case i < 0 && reached.Before(until):
 			return nil, refused(logs, there, reached, until)
+		case i < 0:
+			return steps, nil
 		}
 		l := logs[i]
 		logs = slices.Delete(logs, i, i+1)
@@ -44,7 +52,6 @@ func chain(logs []log, base Set, until time.Time) ([]step, error) {
 			reached = l.Closed
 		}
 	}
-	return steps, nil
 }
 
 // refused says what can be reached. Logs are those that do not go on from what is there.
