@@ -56,6 +56,28 @@ func TestForceQuorumOfMySQL(t *testing.T) {
 	}
 }
 
+// Before anything of a member is deleted, a member that is well is asked whether the others can do without it, also
+// where somebody has approved it.
+func TestRebuildMemberOfMySQLAsksWhetherItCanBeSpared(t *testing.T) {
+	template := ofMySQL(t, "RebuildMember")
+	i := slices.IndexFunc(template.Steps, func(s optemplate.Step) bool { return s.Name == "rebuild" })
+	if i < 1 || template.Steps[i-1].Agent == nil {
+		t.Fatalf("the steps are %+v", template.Steps)
+	}
+	asked := template.Steps[i-1]
+	if asked.When != "" || asked.Agent.Action != "look" || asked.Agent.Pods != optemplate.PodsOne {
+		t.Errorf("before the rebuild there is %+v", asked)
+	}
+	variables := map[string]any{"parameters": map[string]any{"pod": "m-1"},
+		"target": map[string]any{"members": `[["m-0","m-1","m-2"]]`}}
+	for name, want := range map[string]string{"formed": "true",
+		"shape": `{"members":[["m-0","m-1","m-2"]],"leaving":[],"spare":"m-1"}`} {
+		if got, err := template.Text("spare", asked.Agent.Parameters[name], variables); err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
 // A member is made anew without an approval but where it has what the others have not.
 func TestRebuildMemberOfMySQL(t *testing.T) {
 	template := ofMySQL(t, "RebuildMember")

@@ -47,28 +47,27 @@ type State struct {
 
 // Look says how far the members are, and changes nothing.
 func (g *Group) Look(ctx context.Context, shape Shape, history History) (State, error) {
-	s, err := g.next(ctx, shape, history)
-	return s.state(), err
+	f, err := g.find(ctx, slices.Concat(slices.Concat(shape.Members...), shape.Leaving))
+	if err == nil && shape.Spare != "" {
+		err = f.spare(slices.Concat(shape.Members...), shape.Spare)
+	}
+	if err != nil {
+		return State{}, err
+	}
+	return next(f, shape, history).state(), nil
 }
 
 // Step takes one step, and says how far the members are with it.
 func (g *Group) Step(ctx context.Context, shape Shape, history History) (State, error) {
-	s, err := g.next(ctx, shape, history)
-	if err == nil {
-		err = g.take(ctx, s)
+	f, err := g.find(ctx, slices.Concat(slices.Concat(shape.Members...), shape.Leaving))
+	if err != nil {
+		return State{}, err
 	}
-	return s.state(), err
+	s := next(f, shape, history)
+	return s.state(), g.take(ctx, s)
 }
 
 func (s step) state() State { return State{s.phase, s.reason, s.lost, s.quarantined} }
-
-func (g *Group) next(ctx context.Context, shape Shape, history History) (step, error) {
-	f, err := g.find(ctx, slices.Concat(slices.Concat(shape.Members...), shape.Leaving))
-	if err != nil {
-		return step{}, err
-	}
-	return next(f, shape, history), nil
-}
 
 // SetPrimary has the group elect a member, by a call to the one that is the primary.
 func (g *Group) SetPrimary(ctx context.Context, primary, target string) error {

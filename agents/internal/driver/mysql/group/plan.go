@@ -24,6 +24,9 @@ type Shape struct {
 	// Members are those that stay, by set, and Leaving those that are to go.
 	Members [][]string `json:"members"`
 	Leaving []string   `json:"leaving"`
+	// Spare is a member whose data is to be given up; empty for none. Look is an error where the others cannot do without
+	// it.
+	Spare string `json:"spare,omitempty"`
 }
 
 // States of a member, as performance_schema.replication_group_members has them.
@@ -130,24 +133,42 @@ const (
 // next decides on one step.
 func next(f found, shape Shape, history History) step {
 	wanted := slices.Concat(shape.Members...)
-	// Members with a quorum, one for each view.
-	var knowing []string
-	views := map[string]bool{}
-	for _, pod := range slices.Concat(wanted, shape.Leaving) {
-		if v := f.views[pod]; v.problem == "" && v.hasQuorum() && !views[v.id] {
-			views[v.id] = true
-			knowing = append(knowing, pod)
-		}
-	}
+	knowing := f.knowing(slices.Concat(wanted, shape.Leaving))
 	switch {
 	case len(knowing) == 0:
 		return f.outOfGroup(wanted, shape.Leaving, history)
 	case !f.oneGroup(knowing):
 		return refuse("members are in two groups, and both take writes: stop the instance, and restore one of them")
 	}
-	return f.inGroup(wanted, shape.Leaving, slices.MaxFunc(knowing, func(a, b string) int {
-		return cmp.Compare(f.views[a].number(), f.views[b].number())
-	}))
+	return f.inGroup(wanted, shape.Leaving, f.latest(knowing))
+}
+
+// knowing are those of the pods that have a quorum, one for each view.
+func (f found) knowing(pods []string) []string {
+	var knowing []string
+	views := map[string]bool{}
+	for _, pod := range pods {
+		if v := f.views[pod]; v.problem == "" && v.hasQuorum() && !views[v.id] {
+			views[v.id] = true
+			knowing = append(knowing, pod)
+		}
+	}
+	return knowing
+}
+
+// latest is the one of the pods with the latest view.
+func (f found) latest(pods []string) string {
+	return slices.MaxFunc(pods, func(a, b string) int { return cmp.Compare(f.views[a].number(), f.views[b].number()) })
+}
+
+// primary that a pod knows; empty where that does not answer, or there is none.
+func (f found) primary(known string) string {
+	for uuid, member := range f.views[known].sees {
+		if member.role == rolePrimary {
+			return f.podOf(uuid)
+		}
+	}
+	return ""
 }
 
 // oneGroup says whether members whose views have other numbers see each other all the same: views change while they are
@@ -166,13 +187,7 @@ func (f found) oneGroup(pods []string) bool {
 
 // inGroup has members join and leave a group that takes writes, which one of them knows.
 func (f found) inGroup(wanted, leaving []string, known string) step {
-	sees := f.views[known].sees
-	primary := ""
-	for uuid, member := range sees {
-		if member.role == rolePrimary {
-			primary = f.podOf(uuid)
-		}
-	}
+	sees, primary := f.views[known].sees, f.primary(known)
 	if primary == "" {
 		return waitFor("the members elect a primary")
 	}

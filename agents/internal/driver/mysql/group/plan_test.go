@@ -135,6 +135,35 @@ func TestAMemberThatHungIsLeftAloneUntilItNotices(t *testing.T) {
 	}
 }
 
+// A member is made anew only while another one is the primary of a group that takes writes: else it may be the one that
+// has the last of them.
+func TestSpare(t *testing.T) {
+	for _, tc := range []struct{ members, pod, want string }{
+		{"a:ONLINE:PRIMARY b:ONLINE c:ONLINE", "b", ""},
+		{"a:ONLINE:PRIMARY b:ONLINE c:down", "c", ""},
+		{"a:ONLINE:PRIMARY b:OFFLINE c:ONLINE", "b", ""},
+		{"a:ONLINE:PRIMARY b:down c:down", "b", ""},
+		{"a:ONLINE:PRIMARY b:ONLINE c:ONLINE", "a", "a is the primary"},
+		{"a:ONLINE b:ONLINE c:ONLINE", "b", "elect a primary"},
+		{"a:OFFLINE b:OFFLINE c:OFFLINE", "b", "b may have what the others have not"},
+		{"a:down b:OFFLINE c:down", "b", "b may have what the others have not"},
+		{"a:ONLINE:PRIMARY b:UNREACHABLE c:UNREACHABLE", "b", "b may have what the others have not"},
+		{"a:OFFLINE b:OFFLINE c:down", "c", "run ForceQuorum"},
+	} {
+		err := members(tc.members).spare(three.Members[0], tc.pod)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s of %s: got %v, want %q", tc.pod, tc.members, err, tc.want)
+		}
+	}
+	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
+	for _, pod := range []string{"a", "b"} {
+		f.views[pod] = view{uuid: pod, id: pod + ":1", sees: map[string]seen{pod: {stateOnline, rolePrimary}}}
+	}
+	if err := f.spare(three.Members[0], "c"); err == nil || !strings.Contains(err.Error(), "two groups") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // No volume is filled anew where there was data, whoever comes first.
 func TestNoDataWhereThereWasSome(t *testing.T) {
 	f := members("a:OFFLINE b:OFFLINE c:OFFLINE")
