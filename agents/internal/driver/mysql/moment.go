@@ -97,9 +97,10 @@ const observeDump = `SELECT COUNT(*) FROM information_schema.INNODB_TRX t
     AND p.ATTR_NAME = 'program_name' AND p.ATTR_VALUE = 'mysqldump'
   JOIN performance_schema.session_connect_attrs i ON i.PROCESSLIST_ID = t.trx_mysql_thread_id
     AND i.ATTR_NAME = '_pid' AND i.ATTR_VALUE = ?
-  WHERE COALESCE(t.trx_query, '') NOT LIKE 'START TRANSACTION%'`
+  WHERE COALESCE(t.trx_query, '') NOT LIKE 'START TRANSACTION%' AND t.trx_mysql_thread_id > CONNECTION_ID()`
 
-// untilSeen is a Seen.
+// untilSeen is a Seen. One that came before the session is of a dump whose pod is gone, and may have the same number in
+// that.
 func (s *session) untilSeen(ctx context.Context, pid int, over <-chan struct{}) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotPatience,
 		fmt.Errorf("mysqldump had not begun to read after %s", snapshotPatience))

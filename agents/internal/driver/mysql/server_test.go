@@ -7,8 +7,11 @@ package mysql_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,6 +122,70 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// What parameters say of the passwords of users keeps out nobody who looks after the server, and no start.
+func TestPasswordPolicies(t *testing.T) {
+	s := start(t, "default_password_lifetime = 1", "password_history = 3", "password_reuse_interval = 30")
+	for range 2 {
+		s.Stop()
+		s.Start()
+	}
+	s.SQL("UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 2 DAY; FLUSH PRIVILEGES")
+	s.check("SELECT 1", "1")
+	for user, password := range map[string]string{"root": testmysql.Password, "app": testmysql.AppPassword} {
+		if err := s.answers(user, password); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+}
+
+// A server that somebody has take no writes keeps its passwords, and says so.
+func TestRotationWithoutWrites(t *testing.T) {
+	s := start(t)
+	s.SQL("SET GLOBAL super_read_only = ON")
+	s.SetPassword("app", "another-password")
+	if err := s.Server.Server.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "super-read-only") {
+		t.Errorf("got %v", err)
+	}
+	s.SQL("SET GLOBAL read_only = OFF")
+	if err := s.Server.Server.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.answers("app", "another-password"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A dump whose pod is gone may go on in the server for minutes, with the number that the next one has in its own pod.
+func TestMomentOfADumpAfterOneThatIsCutOff(t *testing.T) {
+	s := start(t, "gtid_mode = ON", "enforce_gtid_consistency = ON", "log_bin = binlog")
+	s.SQL("CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB); INSERT INTO app.t (b) VALUES " +
+		"(REPEAT('x', 16000000))")
+	cmd := exec.Command(filepath.Join(s.Bin, "mysqldump"), "--defaults-file="+filepath.Join(s.Server.Server.Run,
+		server.ClientFile), "--single-transaction", "--set-gtid-purged=OFF", "app")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+	}()
+	s.Until("it reads", func(context.Context) error {
+		return wantSQL(s, "SELECT COUNT(*) FROM information_schema.INNODB_TRX", "1")
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	err = s.driver.At(ctx, func(seen mysql.Seen) error { return seen(cmd.Process.Pid, nil) },
+		func(mysql.Moment) error { return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a dump of before is taken for this one: %v", err)
+	}
+}
+
 // A start that is cut off leaves nothing that the next one takes for data.
 func TestStartThatWasCutOff(t *testing.T) {
 	s := testmysql.New(t)
@@ -175,12 +242,17 @@ func TestDumpAndLoad(t *testing.T) {
 		"app.m (id INT) ENGINE = MyISAM")
 	s.SQL("CREATE ROLE reader; GRANT SELECT ON app.* TO reader; CREATE USER u IDENTIFIED BY 'u' DEFAULT ROLE reader; " +
 		"GRANT reader TO u; ALTER USER u DEFAULT ROLE reader")
+	// It may do what later servers call otherwise.
+	s.SQL("CREATE USER o IDENTIFIED BY 'o'; GRANT ALL ON *.* TO o WITH GRANT OPTION")
+	const granted = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s AND IS_GRANTABLE = 'YES'"
+	ofO := fmt.Sprintf(granted, "\"'o'@'%'\"")
+	before := s.SQL(ofO)
 	var dumped bytes.Buffer
 	source := &server.Source{Program: filepath.Join(s.Bin, "mysqldump"),
 		Options: mysql.Options{Address: s.Address, Username: "root",
 			Password: func() (string, error) { return testmysql.Password, nil }}}
 	facts, err := source.Dump(t.Context(), &dumped)
-	if err != nil || facts.Databases != 2 || facts.Accounts != 3 || facts.NonTransactional != 1 {
+	if err != nil || facts.Databases != 2 || facts.Accounts != 4 || facts.NonTransactional != 1 {
 		t.Fatalf("got %+v, %v", facts, err)
 	}
 	restored := testmysql.New(t)
@@ -197,6 +269,7 @@ func TestDumpAndLoad(t *testing.T) {
 	if err := r.answers("u", "u"); err != nil {
 		t.Error(err)
 	}
+	r.check(ofO, before)
 	if _, err := r.As("u", "u", r.Address, "").Content(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -274,10 +274,14 @@ func (s *Server) writeAccounts() error {
 	return errors.Join(writePrivate(s.initFile(), text), writePrivate(filepath.Join(s.Run, ClientFile), client))
 }
 
-// accountLines make an account and set its password. One that was valid before, beside it, stays valid.
+// accountLines make an account and set its password. One that was valid before, beside it, stays valid. What parameters
+// say of the passwords of users is not for it: it would be kept out when its password is old, and each start sets the
+// same one again.
 func accountLines(account, password string, grants ...string) []string {
 	by := " IDENTIFIED WITH caching_sha2_password BY '" + escapes.Replace(password) + "'"
-	lines := []string{"CREATE USER IF NOT EXISTS " + account + by, "ALTER USER " + account + by + " ACCOUNT UNLOCK"}
+	lines := []string{"CREATE USER IF NOT EXISTS " + account + by,
+		"ALTER USER " + account + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
+		"ALTER USER " + account + by + " ACCOUNT UNLOCK"}
 	for _, grant := range grants {
 		lines = append(lines, fmt.Sprintf(grant, account))
 	}
@@ -329,6 +333,26 @@ func (s *Server) Driver() (*mysql.Driver, error) {
 // Reload has a server that runs take over the passwords of its accounts, and its file. The passwords of before stay
 // valid beside, until the next change or until they are discarded.
 func (s *Server) Reload(ctx context.Context) error {
+	if err := s.rotate(ctx); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(s.Config)
+	if err != nil {
+		return err
+	}
+	options, err := configfile.ReadMySQL(string(text))
+	if err != nil {
+		return err
+	}
+	d, err := s.Driver()
+	if err != nil {
+		return err
+	}
+	return d.Apply(ctx, options)
+}
+
+// rotate has the server take over the passwords of its accounts as they are mounted.
+func (s *Server) rotate(ctx context.Context) error {
 	d, err := s.Driver()
 	if err != nil {
 		return err
@@ -342,13 +366,5 @@ func (s *Server) Reload(ctx context.Context) error {
 			return err
 		}
 	}
-	text, err := os.ReadFile(s.Config)
-	if err != nil {
-		return err
-	}
-	options, err := configfile.ReadMySQL(string(text))
-	if err != nil {
-		return err
-	}
-	return d.Apply(ctx, options)
+	return nil
 }

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ const (
 )
 
 // Watch writes, once a minute, which tables a group takes no writes to, and when the certificate ends that clients are
-// shown. What was written stays while the server does not answer.
+// shown. What was written stays while the server does not answer. It has the server take over passwords, too: where
+// another member became the primary while each took them over in turn, each has left that to another one.
 func (s *Server) Watch(ctx context.Context) error {
 	path := filepath.Join(s.Run, TablesFile)
 	if err := os.RemoveAll(path); err != nil {
@@ -32,7 +34,7 @@ func (s *Server) Watch(ctx context.Context) error {
 		pause := watchPause
 		text, err := s.findings(ctx)
 		if err == nil {
-			err = writePrivate(path, text)
+			err = errors.Join(writePrivate(path, text), s.rotate(ctx))
 		}
 		if err != nil {
 			pause = watchRetry
