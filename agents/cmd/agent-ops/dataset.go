@@ -145,9 +145,10 @@ func (f *datasetFetching) add(cmd *cobra.Command) {
 	flags.StringVar(&f.prefix, "prefix", "", "what the names of the objects begin with, before the path")
 }
 
-// keyOf is a key of an account, from a variable that the key of a Secret fills in. One with white space around it, such
-// as the newline that echo writes, is refused: a storage takes it for another account, or a request cannot hold it.
-func keyOf(variable, key string) (string, error) {
+// accountKey is a key of an account, from a variable that the key of a Secret fills in. One with white space around it,
+// such as the newline that echo writes, is refused: a storage takes it for another account, or a request cannot hold
+// it.
+func accountKey(variable, key string) (string, error) {
 	value := os.Getenv(variable)
 	if strings.TrimSpace(value) != value {
 		return "", store.Refused{Why: fmt.Sprintf("the value under the key %q of the Secret that credentialsSecretRef names "+
@@ -163,10 +164,10 @@ func (f *datasetFetching) run(ctx context.Context, log *slog.Logger) (datasetfil
 		return datasetfile.Result{}, errors.New("give one of --url and --endpoint")
 	}
 	var err error
-	if f.s3.AccessKey, err = keyOf(datasetAccessKey, "accessKey"); err != nil {
+	if f.s3.AccessKey, err = accountKey(datasetAccessKey, "accessKey"); err != nil {
 		return datasetfile.Result{}, err
 	}
-	if f.s3.SecretKey, err = keyOf(datasetSecretKey, "secretKey"); err != nil {
+	if f.s3.SecretKey, err = accountKey(datasetSecretKey, "secretKey"); err != nil {
 		return datasetfile.Result{}, err
 	}
 	f.s3.CA = []byte(os.Getenv(datasetCA))
