@@ -18,11 +18,11 @@ func TestBrokenHooks(t *testing.T) {
 			says: says}
 	}
 	run(t, map[string]broken{
-		"none":             c("{}", "hooks: {}", "has no hook: name one of preStart, postStart and preStop"),
-		"unknown point":    c("{preRun: {command: [a]}}", "preRun", `process.hooks.preRun" is not known`),
-		"no command":       c("{preStart: {timeoutSeconds: 1}}", "{timeoutSeconds", "preStart.command is missing"),
-		"command is empty": c("{preStart: {command: []}}", "hooks:", "a command and its arguments, at least one"),
-		"no time":          c("{postStart: {command: [a], timeoutSeconds: 0}}", "hooks:", "timeoutSeconds"),
+		"none":                c("{}", "hooks: {}", "has no hook: name one of preStart, postStart and preStop"),
+		"unknown point":       c("{preRun: {command: [a]}}", "preRun", `process.hooks.preRun" is not known`),
+		"no command":          c("{preStart: {timeoutSeconds: 1}}", "{timeoutSeconds", "preStart.command is missing"),
+		"command is empty":    c("{preStart: {command: []}}", "hooks:", "a command and its arguments, at least one"),
+		"no time":             c("{postStart: {command: [a], timeoutSeconds: 0}}", "hooks:", "timeoutSeconds"),
 		"longer than an hour": c("{preStop: {command: [a], timeoutSeconds: 3601}}", "hooks:", "timeoutSeconds"),
 		"unknown credential": c("{preStop: {command: [a], env: [{name: A, secret: {credential: admin, key: password}}]}}",
 			"hooks:", `names the credential of this component "admin"`),
