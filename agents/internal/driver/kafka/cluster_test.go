@@ -261,6 +261,18 @@ func (s *server) client() sarama.Client {
 	return client
 }
 
+// admin asks and changes the cluster past the driver, until the test ends.
+func (s *server) admin() sarama.ClusterAdmin {
+	s.Helper()
+	admin, err := sarama.NewClusterAdminFromClient(s.client())
+	if err != nil {
+		s.Fatal(err)
+	}
+	// It closes the client, too.
+	s.Cleanup(func() { _ = admin.Close() })
+	return admin
+}
+
 // produce writes messages evenly, each acknowledged by all replicas in sync.
 func (s *server) produce(topic string, messages int) {
 	s.Helper()

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/IBM/sarama"
-
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/testkafka"
@@ -98,14 +96,7 @@ func atRest(row map[string]string) bool {
 // assign has the partitions of a topic be on these brokers.
 func (s *server) assign(topic string, replicas [][]int32) {
 	s.Helper()
-	client := s.client()
-	admin, err := sarama.NewClusterAdminFromClient(client)
-	if err != nil {
-		s.Fatal(err)
-	}
-	// It closes the client, too.
-	defer admin.Close()
-	if err := admin.AlterPartitionReassignments(topic, replicas); err != nil {
+	if err := s.admin().AlterPartitionReassignments(topic, replicas); err != nil {
 		s.Fatal(err)
 	}
 }

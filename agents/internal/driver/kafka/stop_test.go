@@ -68,14 +68,8 @@ func TestABrokerWaitsForWhatCatchesUp(t *testing.T) {
 // throttleFollowersOf has what followers of a topic that are not in sync are sent be throttled.
 func (s *server) throttleFollowersOf(topic string) {
 	s.Helper()
-	client := s.client()
-	admin, err := sarama.NewClusterAdminFromClient(client)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer admin.Close()
 	all := "*"
-	if err := admin.IncrementalAlterConfig(sarama.TopicResource, topic, map[string]sarama.IncrementalAlterConfigsEntry{
+	if err := s.admin().IncrementalAlterConfig(sarama.TopicResource, topic, map[string]sarama.IncrementalAlterConfigsEntry{
 		"follower.replication.throttled.replicas": {Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &all},
 	}, false); err != nil {
 		s.Fatal(err)
