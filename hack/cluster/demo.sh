@@ -138,7 +138,7 @@ use_one() {
   Redis) in_client redis "$redis_cli" "$1" "$2" ;;
   # Followed from shard to shard.
   RedisCluster) in_client redis "$redis_cli" "$1" "$2" -c ;;
-  MySQL) in_client mysql "$mysql" "$1" "$2" ;;
+  MySQL | MySQLCluster) in_client mysql "$mysql" "$1" "$2" ;;
   PostgreSQL) in_client postgresql "$psql" "$1" "$2" ;;
   *)
     echo "demo.sh knows no client of this kind" >&2
@@ -182,7 +182,7 @@ SQL'
 show() {
   say "What there is now"
   kubectl get plugins
-  kubectl -n "$namespace" get redis,redisclusters,postgresqls,mysqls,pods,pvc,services
+  kubectl -n "$namespace" get redis,redisclusters,postgresqls,mysqls,mysqlclusters,pods,pvc,services
   cat <<TEXT
 
 Try next:
