@@ -72,11 +72,8 @@ func PodNameFor(workloadSet string, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", workloadSet, ordinal)
 }
 
-// IsPodOf says whether a name is that of a pod of a WorkloadSet, and not of another one whose name begins with its.
-func IsPodOf(workloadSet, pod string) bool {
-	ordinal, is := strings.CutPrefix(pod, workloadSet+"-")
-	return is && ordinal != "" && !strings.Contains(ordinal, "-")
-}
+// WorkloadSetNameOf returns the name of the WorkloadSet that a pod is of, by the pod's name as PodNameFor makes it.
+func WorkloadSetNameOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
 
 // ClaimNameFor returns the name of the PersistentVolumeClaim that holds one volume of a pod.
 func ClaimNameFor(volume, pod string) string {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A WorkloadSet has no part in the pods of one whose name begins with its.
-func TestIsPodOf(t *testing.T) {
-	for pod, want := range map[string]bool{"a-c-m-0": true, "a-c-m-12": true, "a-c-m-": false, "a-c-m": false,
-		"a-c-m-x-y-0": false, "a-c-n-0": false, "b-a-c-m-0": false} {
-		if got := IsPodOf("a-c-m", pod); got != want {
-			t.Errorf("%s: %t", pod, got)
+// A pod is of one WorkloadSet, and not of another one whose name begins with that one's.
+func TestWorkloadSetNameOf(t *testing.T) {
+	for pod, want := range map[string]string{PodNameFor("a-c-m", 0): "a-c-m", PodNameFor("a-c-m", 12): "a-c-m",
+		PodNameFor("a-c-m-x-y", 0): "a-c-m-x-y", PodNameFor("b-a-c-m", 0): "b-a-c-m", "pod": "", "": ""} {
+		if got := WorkloadSetNameOf(pod); got != want {
+			t.Errorf("%q is of %q", pod, got)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (l *Locks) ForgetSet(set types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.unreported, func(pod types.NamespacedName, _ unreported) bool {
-		return pod.Namespace == set.Namespace && platformv1.IsPodOf(set.Name, pod.Name)
+		return pod.Namespace == set.Namespace && platformv1.WorkloadSetNameOf(pod.Name) == set.Name
 	})
 }
 

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // declared is an Application that an object of a domain API declares.
@@ -24,10 +24,7 @@ func declared(name, kind, by string, labels map[string]string) *platformv1.Appli
 
 // TestNameOfATarget, also where its Application was that of another object: references lead both ways.
 func TestNameOfATarget(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := platformv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := testkit.Scheme(t, platformv1.AddToScheme)
 	took := declared("mysql-orders", "MySQLCluster", "orders",
 		map[string]string{platformv1.DeclaredAsLabel: "mysqlcluster-orders"})
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(took,

@@ -201,15 +201,15 @@ func (a agentStep) handOver(r *run, t *optemplate.Step, step *platformv1.StepSta
 	if step.Outputs == nil {
 		step.Outputs = map[string]string{}
 	}
-	step.Outputs[outputSet] = SetOf(pod.Name)
+	step.Outputs[outputSet] = platformv1.WorkloadSetNameOf(pod.Name)
 	return handedOver(r, step, &Effect{Key: r.key(step, "yield/"+string(pod.UID)),
-		Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
+		Handover: &Handover{Set: platformv1.WorkloadSetNameOf(pod.Name), From: pod.Name}})
 }
 
 // handsOver says whether a pod is to hand over before it is called.
 func (a agentStep) handsOver(r *run, t *optemplate.Step, pod *Pod) bool {
-	return t.Agent.Call == optemplate.AgentRestart && writes(*pod) == 1 && r.facts.HandingOver[SetOf(pod.Name)] &&
-		len(r.facts.SetMates(pod.Name)) > 0
+	return t.Agent.Call == optemplate.AgentRestart && writes(*pod) == 1 &&
+		r.facts.HandingOver[platformv1.WorkloadSetNameOf(pod.Name)] && len(r.facts.SetMates(pod.Name)) > 0
 }
 
 // call is what to call at a pod; why says why it cannot be called.

@@ -104,7 +104,7 @@ func (f Facts) members() string {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Set, b.Set), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 	for _, pod := range pods {
-		if set := SetOf(pod.Name); set != last || len(sets) == 0 {
+		if set := platformv1.WorkloadSetNameOf(pod.Name); set != last || len(sets) == 0 {
 			sets, last = append(sets, nil), set
 		}
 		sets[len(sets)-1] = append(sets[len(sets)-1], pod.Name)

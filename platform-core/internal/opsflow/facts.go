@@ -230,7 +230,7 @@ func (p *Pod) unhealthyReason() string {
 // behind says, to follow its name, that a pod does not follow the one that writes, as far as the engine knows that:
 // where it names who writes, those follow that are in the list of members.
 func (f Facts) behind(p *Pod) string {
-	record := f.Writing[SetOf(p.Name)].Record
+	record := f.Writing[platformv1.WorkloadSetNameOf(p.Name)].Record
 	if record == nil || len(record.List.Members) == 0 ||
 		slices.ContainsFunc(record.List.Members, func(m platformv1.SetMember) bool { return m.Name == p.Name }) {
 		return ""
@@ -263,7 +263,7 @@ func (f Facts) SetMates(name string) []string {
 
 // TermOf is the term of the set that a pod is of; 0 where nobody names its primary.
 func (f Facts) TermOf(pod string) int64 {
-	if record := f.Writing[SetOf(pod)].Record; record != nil {
+	if record := f.Writing[platformv1.WorkloadSetNameOf(pod)].Record; record != nil {
 		return record.Term
 	}
 	return 0
@@ -271,5 +271,5 @@ func (f Facts) TermOf(pod string) int64 {
 
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
-	return slices.Contains(f.Sets, SetOf(pod))
+	return slices.Contains(f.Sets, platformv1.WorkloadSetNameOf(pod))
 }

@@ -62,7 +62,8 @@ func (s failoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepS
 		}
 		r.begin(step)
 	}
-	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
+	from, to := step.Outputs[outputFrom], step.Outputs[outputTo]
+	set := platformv1.WorkloadSetNameOf(from)
 	record := r.facts.Writing[set].Record
 	primary := r.facts.primaryOf(set)
 	if record != nil && record.Member != nil && record.Member.Name != from && primary != nil &&
@@ -92,7 +93,7 @@ func (s failoverStep) advance(r *run, t *optemplate.Step, step *platformv1.StepS
 
 // committed says whether the one that wrote was deposed: before that the request can be taken back.
 func (failoverStep) committed(r *run, step *platformv1.StepStatus) bool {
-	record := r.facts.Writing[SetOf(step.Outputs[outputFrom])].Record
+	record := r.facts.Writing[platformv1.WorkloadSetNameOf(step.Outputs[outputFrom])].Record
 	return record != nil && (record.Member == nil || record.Member.Name != step.Outputs[outputFrom])
 }
 

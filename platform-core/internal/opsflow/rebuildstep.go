@@ -104,7 +104,7 @@ func whole(pod *Pod, uid types.UID, old []Claim) bool {
 
 // joined is done when a pod has the data of the others, where the engine can tell.
 func (rebuildStep) joined(r *run, step *platformv1.StepStatus, pod *Pod) verdict {
-	writing, named := r.facts.Writing[SetOf(pod.Name)]
+	writing, named := r.facts.Writing[platformv1.WorkloadSetNameOf(pod.Name)]
 	if !named {
 		return verdict{}
 	}
@@ -131,13 +131,13 @@ func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[strin
 		return failedf("pod %s has no volumes that could be made anew", name)
 	}
 	identity := ""
-	if writing, named := r.facts.Writing[SetOf(name)]; named {
+	if writing, named := r.facts.Writing[platformv1.WorkloadSetNameOf(name)]; named {
 		var v verdict
 		if identity, v = s.spared(r.facts, writing.Record, name); !v.done() {
 			return v
 		}
 	}
-	if r.facts.Electing[SetOf(name)] && !r.facts.hasPrimaryBeside(pod) {
+	if r.facts.Electing[platformv1.WorkloadSetNameOf(name)] && !r.facts.hasPrimaryBeside(pod) {
 		// That a pod is ready wakes nobody.
 		return verdict{retry: objectPoll, waiting: fmt.Sprintf("another pod of component %q to be healthy and take writes: "+
 			"until then pod %s may be the last that has the data", pod.Component, name)}
@@ -181,7 +181,7 @@ func (rebuildStep) spared(f Facts, record *platformv1.PrimaryRecord, name string
 // pod that is lost keeps its label until they do.
 func (f Facts) hasPrimaryBeside(pod *Pod) bool {
 	return slices.ContainsFunc(f.Pods, func(other Pod) bool {
-		return other.Name != pod.Name && SetOf(other.Name) == SetOf(pod.Name) &&
+		return other.Name != pod.Name && platformv1.WorkloadSetNameOf(other.Name) == platformv1.WorkloadSetNameOf(pod.Name) &&
 			other.Reported == platformv1.RoleReadWrite && other.unhealthyReason() == ""
 	})
 }

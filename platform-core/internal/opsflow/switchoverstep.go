@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -49,7 +48,8 @@ func (s switchoverStep) advance(r *run, t *optemplate.Step, step *platformv1.Ste
 			return v
 		}
 	}
-	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
+	from, to := step.Outputs[outputFrom], step.Outputs[outputTo]
+	set := platformv1.WorkloadSetNameOf(from)
 	primary := r.facts.primaryOf(set)
 	if primary != nil && primary.Name != from {
 		if v := withdraw(r, step); !v.done() {
@@ -150,7 +150,7 @@ func (s switchoverStep) begin(r *run, t *optemplate.Step, step *platformv1.StepS
 		return v
 	}
 	r.begin(step)
-	step.Outputs = map[string]string{outputFrom: from, outputTo: to, outputSet: SetOf(from)}
+	step.Outputs = map[string]string{outputFrom: from, outputTo: to, outputSet: platformv1.WorkloadSetNameOf(from)}
 	return verdict{}
 }
 
@@ -189,8 +189,8 @@ func (f Facts) checkCandidate(from, to string) verdict {
 		return verdict{}
 	case to == from:
 		return failedf("pod %s is the primary already", to)
-	case next == nil || SetOf(to) != SetOf(from):
-		return failedf("pod %q cannot take over: it is no pod of %s", to, SetOf(from))
+	case next == nil || platformv1.WorkloadSetNameOf(to) != platformv1.WorkloadSetNameOf(from):
+		return failedf("pod %q cannot take over: it is no pod of %s", to, platformv1.WorkloadSetNameOf(from))
 	}
 	return verdict{}
 }
@@ -206,15 +206,12 @@ func Asked(op *platformv1.Operation) []string {
 	return sets
 }
 
-// SetOf is the name of the WorkloadSet of a pod.
-func SetOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
-
 // primaryOf is the pod of a set that takes writes; nil while there is none, or more than one.
 func (f Facts) primaryOf(set string) *Pod {
 	var primary *Pod
 	for i := range f.Pods {
 		pod := &f.Pods[i]
-		if pod.Access != platformv1.RoleReadWrite || SetOf(pod.Name) != set {
+		if pod.Access != platformv1.RoleReadWrite || platformv1.WorkloadSetNameOf(pod.Name) != set {
 			continue
 		}
 		if primary != nil {

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
@@ -101,10 +100,7 @@ func (w *written) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*events
 
 // Two notes of one object and reason both arrive, also where nothing was written to the object in between.
 func TestNotesOfOneReasonAllArrive(t *testing.T) {
-	sink, scheme := &written{}, runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	sink, scheme := &written{}, testkit.Scheme(t, corev1.AddToScheme)
 	broadcaster := events.NewBroadcaster(sink)
 	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
 		t.Fatal(err)

@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 func TestOutcomesAreCounted(t *testing.T) {
@@ -35,10 +35,7 @@ zeroinfra_reconcile_outcomes_total{controller="test",kind="failed"} 1
 }
 
 func TestConditionsWantKnownTypes(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := platformv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := testkit.Scheme(t, platformv1.AddToScheme)
 	if _, err := telemetry.NewConditions(nil, scheme, &platformv1.Application{}); err != nil {
 		t.Error(err)
 	}

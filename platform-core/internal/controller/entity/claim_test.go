@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // server is the middleware of a pod, and its agent. What a call comes to is for the test to say.
@@ -102,12 +102,7 @@ func (i *instanceOf) DialEntities(_ context.Context, pod *corev1.Pod) (agentclie
 }
 
 func newInstance(t *testing.T, declared schema.Entity, pods ...string) *instanceOf {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, platformv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := testkit.Scheme(t, clientgoscheme.AddToScheme, platformv1.AddToScheme)
 	declared.Type, declared.Component = "role", "main"
 	i := &instanceOf{T: t, declared: &declared, servers: map[string]*server{}, clock: time.Unix(100000, 0)}
 	entity := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app", UID: "1", Generation: 1},

@@ -17,7 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin/optemplate"
 	"github.com/zeroinfra/platform-core/internal/testagents"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // serving is a server until the test ends. What goes wrong with its connections is for the caller to say.
@@ -40,10 +40,7 @@ func serving(t *testing.T, start func(*httptest.Server), handle http.HandlerFunc
 // caller is a controller whose calls all reach one server.
 func caller(t *testing.T, server *httptest.Server, objects ...client.Object) *Controller {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := testkit.Scheme(t, corev1.AddToScheme)
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}

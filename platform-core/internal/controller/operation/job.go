@@ -148,9 +148,9 @@ func createJob(ctx context.Context, as client.Client, job *batchv1.Job) (*opsflo
 // mayHaveVolumes refuses the volumes of a pod that is there, or that may come back at any time: two would be at the
 // same data.
 func (c *Controller) mayHaveVolumes(ctx context.Context, namespace, pod string) (*opsflow.Answer, error) {
-	set := &platformv1.WorkloadSet{}
-	if err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: opsflow.SetOf(pod)}, set); err != nil {
-		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", opsflow.SetOf(pod), err)
+	set, name := &platformv1.WorkloadSet{}, platformv1.WorkloadSetNameOf(pod)
+	if err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", name, err)
 	}
 	if set.Spec.IsRunning() {
 		return refuse("%s is running, and a job that has the volumes of pod %s needs it stopped", set.Name, pod), nil
@@ -186,7 +186,7 @@ func (c *Controller) setLike(ctx context.Context, seen *observation, component, 
 	slices.SortFunc(sets.Items, func(a, b platformv1.WorkloadSet) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sets.Items {
 		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() &&
-			(pod == "" || opsflow.SetOf(pod) == set.Name) {
+			(pod == "" || platformv1.WorkloadSetNameOf(pod) == set.Name) {
 			return set, declared.Container, nil
 		}
 	}

@@ -129,7 +129,7 @@ func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation,
 func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation,
 	wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
 	set, pod := &platformv1.WorkloadSet{}, wanted.Pod
-	name := opsflow.SetOf(pod)
+	name := platformv1.WorkloadSetNameOf(pod)
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: name}, set)
 	if apierrors.IsNotFound(err) {
 		return refuse("WorkloadSet %s is gone", name), nil
@@ -238,8 +238,8 @@ func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Applicat
 		}
 		for j := range seen.facts.Pods {
 			pod := &seen.facts.Pods[j]
-			if opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) &&
-				seen.has(pod.Name, claim) {
+			if platformv1.WorkloadSetNameOf(pod.Name) == set && seen.has(pod.Name, claim) &&
+				claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) {
 				pod.Claims = append(pod.Claims, opsflow.Claim{Name: claim.Name, UID: claim.UID, Presence: presence})
 			}
 		}
@@ -252,5 +252,5 @@ func (seen *observation) has(pod string, claim *corev1.PersistentVolumeClaim) bo
 	if there := seen.pods[pod]; there != nil {
 		return slices.Contains(claimsOf(&there.Spec), claim.Name)
 	}
-	return claim.Labels[platformv1.GenerationLabel] == seen.generations[opsflow.SetOf(pod)]
+	return claim.Labels[platformv1.GenerationLabel] == seen.generations[platformv1.WorkloadSetNameOf(pod)]
 }

@@ -12,12 +12,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // importing is a repository that is to import.
@@ -187,12 +187,7 @@ func TestTaken(t *testing.T) {
 // What is in the folder of a Backup that was made while a page was read is its own: a Backup that is made of it once
 // more would take the data along when it is deleted.
 func TestWhatHasABackupIsNotImported(t *testing.T) {
-	kinds := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{platformv1.AddToScheme, batchv1.AddToScheme} {
-		if err := add(kinds); err != nil {
-			t.Fatal(err)
-		}
-	}
+	kinds := testkit.Scheme(t, platformv1.AddToScheme, batchv1.AddToScheme)
 	r, since := importing(), kept(nil)
 	orphan := kept(func(record *mover.Record) { record.Key = "shop/redis-a/earlier-89abcdef" })
 	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly",

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,14 +19,12 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // A schedule whose Operation cannot be made holds up no other one, and its time stays to be settled.
 func TestARefusedScheduleHoldsUpNoOther(t *testing.T) {
-	kinds := runtime.NewScheme()
-	if err := platformv1.AddToScheme(kinds); err != nil {
-		t.Fatal(err)
-	}
+	kinds := testkit.Scheme(t, platformv1.AddToScheme)
 	before := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
 	at := before.Add(time.Hour)
 	former := scheduling.Records{"refused": {Since: before}, "backup": {Since: before}}

@@ -8,24 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset/facts"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // Volumes go by the policy as it is: somebody who sees his data about to go may still have it stay, also where the
 // cache is behind.
 func TestVolumesStayThatAreToStayByNow(t *testing.T) {
-	kinds := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{platformv1.AddToScheme, corev1.AddToScheme} {
-		if err := add(kinds); err != nil {
-			t.Fatal(err)
-		}
-	}
+	kinds := testkit.Scheme(t, platformv1.AddToScheme, corev1.AddToScheme)
 	set := testSet()
 	set.UID, set.Spec.DeletionPolicy = "1", platformv1.DeletionPolicyDelete
 	set.Finalizers, set.DeletionTimestamp = []string{platformv1.VolumesFinalizer}, new(metav1.Now())
@@ -34,14 +29,7 @@ func TestVolumesStayThatAreToStayByNow(t *testing.T) {
 	claim.UID, claim.Labels[platformv1.ApplicationUIDLabel] = "2", set.Labels[platformv1.ApplicationUIDLabel]
 	api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(set, claim).Build()
 	c := newController(Deps{}, access{client: api, live: api})
-	if err := api.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-		t.Fatal(err)
-	}
-	before := set.DeepCopy()
-	set.Spec.DeletionPolicy = platformv1.DeletionPolicyRetain
-	if err := api.Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Outdated(t, api, set, func() { set.Spec.DeletionPolicy = platformv1.DeletionPolicyRetain })
 	if o := c.delete(t.Context(), before); !apierrors.IsConflict(o.Err()) {
 		t.Errorf("it comes to %s: %s", o.Kind(), o.Message())
 	}

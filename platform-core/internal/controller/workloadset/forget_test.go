@@ -7,22 +7,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/disruption"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 // A set that keeps its volumes has no finalizer, and goes without a turn before. What is remembered of it goes all the
 // same, and nothing of a set whose name begins with its.
 func TestWhatIsGoneIsForgotten(t *testing.T) {
-	kinds := runtime.NewScheme()
-	if err := platformv1.AddToScheme(kinds); err != nil {
-		t.Fatal(err)
-	}
+	kinds := testkit.Scheme(t, platformv1.AddToScheme)
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)}}
 	}

@@ -51,7 +51,7 @@ func (w *Waits) ForgetPods(set types.NamespacedName) {
 // ForgetPods drops the state of the pods of a set.
 func ForgetPods[V any](by map[types.NamespacedName]V, set types.NamespacedName) {
 	maps.DeleteFunc(by, func(pod types.NamespacedName, _ V) bool {
-		return pod.Namespace == set.Namespace && platformv1.IsPodOf(set.Name, pod.Name)
+		return pod.Namespace == set.Namespace && platformv1.WorkloadSetNameOf(pod.Name) == set.Name
 	})
 }
 
