@@ -11,7 +11,7 @@ import (
 // CronJobSpec says what runs, when, and what happens when a run cannot begin or fails.
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || has(self.task.http) || has(self.task.workflow)",message="set serviceAccountName: the pods of the runs are made with the rights of that ServiceAccount, which needs the verb create on jobs of the group batch"
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAccountName) || !has(self.task.http) || !has(self.task.http.authority) && !(has(self.task.http.headers) && self.task.http.headers.exists(h, has(h.secret)))",message="set serviceAccountName: Secrets and ConfigMaps of a call are read with the rights of that ServiceAccount"
-// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) || !has(self.task.http)",fieldPath=".retry.exitCodes",message="exitCodes are those of containers, and a call has none: leave them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) && !has(self.retry.exceptExitCodes) || !has(self.task.http)",fieldPath=".retry",message="exitCodes are those of containers, and a call has none: leave them out"
 type CronJobSpec struct {
 	// schedules are cron lines of five fields, or of six where the first one has seconds: minute, hour, day of month,
 	// month, day of week. H stands for a value that is spread by the name of the CronJob; @hourly, @daily, @weekly,

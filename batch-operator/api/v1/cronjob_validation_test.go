@@ -101,6 +101,7 @@ func TestCreateCronJob(t *testing.T) {
 		"retry jitter":         {"x", `retry: {limit: 3, jitterPercent: 101}`, "spec.retry.jitterPercent"},
 		"exit code 0":          {"x", `retry: {limit: 3, exitCodes: [0]}`, "spec.retry.exitCodes"},
 		"exit codes of a call": {"x", `retry: {limit: 3, exitCodes: [1]}`, "exitCodes are those of containers"},
+		"exceptions of a call": {"x", `retry: {limit: 3, exceptExitCodes: [1]}`, "exitCodes are those of containers"},
 		"deadline":             {"j", `activeDeadline: 1s`, ""},
 		"no deadline":          {"x", `activeDeadline: 1ms`, "activeDeadline must be at least 1s"},
 		"history":              {"k", `history: {succeeded: 0, failed: 1000, maxAge: 1h}`, ""},
@@ -127,6 +128,9 @@ func TestCreateTask(t *testing.T) {
 			"set exactly one of container, script, http and workflow"},
 		"container":                 {"a", `{` + container + `args: [a]}}}`, ""},
 		"exit codes of a container": {"ac", `{` + container + `args: [a]}}, retry: {limit: 1, exitCodes: [7]}}`, ""},
+		"exceptions of a container": {"ae", `{` + container + `args: [a]}}, retry: {limit: 1, exceptExitCodes: [7]}}`, ""},
+		"exit codes and exceptions": {"x", `{` + container +
+			`args: [a]}}, retry: {limit: 1, exitCodes: [3], exceptExitCodes: [7]}}`, "set one of exitCodes and exceptExitCodes"},
 		"exit codes of a Workflow": {"aw",
 			`{task: {workflow: {templateFrom: {name: a}}}, retry: {limit: 1, exitCodes: [7]}}`, ""},
 		"container without account": {"x", `task: {container: {image: a}}`, "set serviceAccountName: the pods of the runs"},

@@ -163,7 +163,7 @@ type WorkflowParameter struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.forEach) || !has(self.approval)",message="an approval is given once: leave out forEach"
 // +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.approval)",message="an approval is given once: leave out retry"
 // +kubebuilder:validation:XValidation:rule="!has(self.forEach) || !(has(self.container) && has(self.container.outputs) || has(self.script) && has(self.script.outputs) || has(self.http) && has(self.http.outputs) || has(self.wait) && has(self.wait.outputs))",message="outputs are those of one item: leave them out with forEach"
-// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) || has(self.container) || has(self.script)",fieldPath=".retry.exitCodes",message="exitCodes are those of containers, and only a container and a script have one: leave them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) && !has(self.retry.exceptExitCodes) || has(self.container) || has(self.script)",fieldPath=".retry",message="exitCodes are those of containers, and only a container and a script have one: leave them out"
 type WorkflowTask struct {
 	// name of the task.
 	// +required
@@ -240,7 +240,7 @@ type WorkflowTask struct {
 
 // ExitTask runs once all tasks have ended, however: exactly one of container, script, http, apply and delete.
 // +kubebuilder:validation:XValidation:rule="[has(self.container), has(self.script), has(self.http), has(self.apply), has(self.delete)].filter(x, x).size() == 1",message="set exactly one of container, script, http, apply and delete"
-// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) || has(self.container) || has(self.script)",fieldPath=".retry.exitCodes",message="exitCodes are those of containers, and only a container and a script have one: leave them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.retry) || !has(self.retry.exitCodes) && !has(self.retry.exceptExitCodes) || has(self.container) || has(self.script)",fieldPath=".retry",message="exitCodes are those of containers, and only a container and a script have one: leave them out"
 type ExitTask struct {
 	// name of the task.
 	// +required

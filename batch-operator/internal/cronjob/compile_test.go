@@ -63,6 +63,10 @@ func TestCompileWorkflow(t *testing.T) {
 		"exit codes": {func(cj *batchv1.CronJob, _ *batchv1.Workflow) {
 			cj.Spec.Retry = &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}
 		}, ""},
+		"exceptions of calls": {func(cj *batchv1.CronJob, wf *batchv1.Workflow) {
+			cj.Spec.Retry = &platformv1.OperationRetry{Limit: 1, ExceptExitCodes: []int32{7}}
+			wf.Spec.Tasks[0].Retry = &platformv1.OperationRetry{Limit: 1}
+		}, `spec.retry.exceptExitCodes are those of containers, and Workflow "bill" has no task with a container`},
 		"exit codes of calls": {func(cj *batchv1.CronJob, wf *batchv1.Workflow) {
 			cj.Spec.Retry = &platformv1.OperationRetry{Limit: 1, ExitCodes: []int32{7}}
 			wf.Spec.Tasks[0].Retry = &platformv1.OperationRetry{Limit: 1}

@@ -43,9 +43,9 @@ func graphOf(cj *batchv1.CronJob, source taskSource, check func(text string) err
 			approves)
 	}
 	from := taskgraph.SourceOf(tasks.DeepCopy())
-	if r := cj.Spec.Retry; r != nil && len(r.ExitCodes) > 0 && !exitsByRetry(&tasks.Spec) {
-		return "", fmt.Errorf("spec.retry.exitCodes are those of containers, and Workflow %q has no task with a container "+
-			"that spec.retry is for: leave them out", name)
+	if r := cj.Spec.Retry; r != nil && r.ExitCodesField() != "" && !exitsByRetry(&tasks.Spec) {
+		return "", fmt.Errorf("spec.retry.%s are those of containers, and Workflow %q has no task with a container that "+
+			"spec.retry is for: leave them out", r.ExitCodesField(), name)
 	}
 	for i := range from.Tasks {
 		tellTime(from.Tasks[i].Container, from.Tasks[i].Script)

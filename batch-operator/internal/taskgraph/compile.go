@@ -60,12 +60,13 @@ type step struct {
 }
 
 type retry struct {
-	Limit         int32   `json:"limit"`
-	Backoff       string  `json:"backoff,omitempty"`
-	Factor        int32   `json:"factor,omitempty"`
-	MaxBackoff    string  `json:"maxBackoff,omitempty"`
-	JitterPercent int32   `json:"jitterPercent,omitempty"`
-	ExitCodes     []int32 `json:"exitCodes,omitempty"`
+	Limit           int32   `json:"limit"`
+	Backoff         string  `json:"backoff,omitempty"`
+	Factor          int32   `json:"factor,omitempty"`
+	MaxBackoff      string  `json:"maxBackoff,omitempty"`
+	JitterPercent   int32   `json:"jitterPercent,omitempty"`
+	ExitCodes       []int32 `json:"exitCodes,omitempty"`
+	ExceptExitCodes []int32 `json:"exceptExitCodes,omitempty"`
 }
 
 type approval struct {
@@ -320,7 +321,7 @@ func retryOf(r *platformv1.OperationRetry) *retry {
 		return nil
 	}
 	return &retry{Limit: r.Limit, Backoff: spanOf(r.Backoff), Factor: r.Factor, MaxBackoff: spanOf(r.MaxBackoff),
-		JitterPercent: r.JitterPercent, ExitCodes: r.ExitCodes}
+		JitterPercent: r.JitterPercent, ExitCodes: r.ExitCodes, ExceptExitCodes: r.ExceptExitCodes}
 }
 
 // spanOf is a time as templates have it, in whole milliseconds.

@@ -54,8 +54,8 @@ func TestAdmissionOfWorkflows(t *testing.T) {
 			"an approval is given once: leave out forEach"},
 		"exit codes of a call": {"b", "tasks: [{name: a, retry: {limit: 1, exitCodes: [7]}, " + call + "}]",
 			"exitCodes are those of containers, and only a container and a script have one"},
-		"exit codes of an exit": {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: z, retry: {limit: 1, exitCodes: " +
-			"[7]}, " + call + "}]", "exitCodes are those of containers, and only a container and a script have one"},
+		"exit codes of an exit": {"b", "tasks: [{name: a, " + call + "}]\nonExit: [{name: z, retry: {limit: 1, " +
+			"exceptExitCodes: [7]}, " + call + "}]", "exitCodes are those of containers, and only a container and a script "},
 		"exit codes of a script": {"ec", "serviceAccountName: w\ntasks: [{name: a, retry: {limit: 1, exitCodes: [7]}, " +
 			"script: {image: i, source: 'true'}}]", ""},
 		"outputs of items": {"b", "tasks: [{name: a, forEach: {items: [x]}, http: {url: 'http://x', outputs: {a: " +

@@ -50,9 +50,9 @@ type step struct {
 }
 
 type retry struct {
-	Limit     int32   `json:"limit"`
-	Backoff   string  `json:"backoff"`
-	ExitCodes []int32 `json:"exitCodes,omitempty"`
+	Limit           int32   `json:"limit"`
+	Backoff         string  `json:"backoff"`
+	ExceptExitCodes []int32 `json:"exceptExitCodes,omitempty"`
 }
 
 type container struct {
@@ -91,11 +91,10 @@ var outputs = map[string]string{"digest": `=~"^[0-9a-f]{64}$"`, "files": `=~"^[0
 // attempts of each step after the first: its pod may be lost with its node.
 var attempts = retry{Limit: 2, Backoff: "5s"}
 
-// agentAttempts are those of a step of the agents. transfer.ExitRefused is not among the codes: the source would say to
-// the next pod what it has said to this one. Those that are stand for an error such as one of the network, a crash, a
-// container that its runtime cannot start or has lost, and the signals that end one.
+// agentAttempts are those of a step of the agents. A pod that was refused is the last one: the source would say to the
+// next what it has said to this one.
 var agentAttempts = retry{Limit: attempts.Limit, Backoff: attempts.Backoff,
-	ExitCodes: []int32{1, 2, 125, 126, 127, 128, 129, 130, 131, 134, 135, 137, 139, 143, 255}}
+	ExceptExitCodes: []int32{transfer.ExitRefused}}
 
 // compile returns the template that prepares a version on a claim. parent is the version that it is made from, as it
 // stands; nil for one with a source.

@@ -259,7 +259,8 @@ func (d *decision) follow(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus)
 	case op.Status.Phase == platformv1.OperationSucceeded:
 		d.prepared(v, st, op)
 	case op.Status.Phase.Ended():
-		st.Phase, st.Message = aiv1.DatasetFailed, cmp.Or(reasonOf(op), fmt.Sprintf("Operation %q was cancelled", op.Name))
+		st.Phase, st.Message = aiv1.DatasetFailed, cmp.Or(strings.TrimSuffix(op.Status.Error, "."),
+			fmt.Sprintf("Operation %q was cancelled", op.Name))
 	default:
 		st.Message = cmp.Or(d.facts.progress[op.Name], op.Status.Progress, "waiting for the Operation to begin")
 		if fetches(v) {
@@ -269,13 +270,6 @@ func (d *decision) follow(v *aiv1.DatasetVersion, st *aiv1.DatasetVersionStatus)
 		d.add(outcome.Waiting(platformv1.ReasonProgressing,
 			fmt.Sprintf("version %q is being prepared by Operation %q: %s", v.Name, op.Name, st.Message)))
 	}
-}
-
-// reasonOf is why an Operation failed. That it was not tried again is said without the field of the template that says
-// so: nobody but this controller has written that.
-func reasonOf(op *platformv1.Operation) string {
-	said, _, _ := strings.Cut(op.Status.Error, "; it is not tried again, since retry.exitCodes")
-	return strings.TrimSuffix(said, ".")
 }
 
 // prepared has a version be ready, by what its Operation said.

@@ -184,9 +184,9 @@ func TestRefusalIsToldInTheWordsOfTheSource(t *testing.T) {
 	p.turn()
 	p.end("1.0", platformv1.OperationFailed, 0)
 	p.f.operations[p.status("1.0").Operation].Status.Error = `job a failed: exit code 78: file a.csv: a answers ` +
-		`"403 Forbidden"; it is not tried again, since retry.exitCodes does not have 78`
+		`"403 Forbidden"; it is not tried again after exit code 78`
 	says(t, p.turn(), outcome.KindStalled, platformv1.ReasonOperationFailed,
-		`file a.csv: a answers "403 Forbidden"; mend that and annotate the Dataset`)
+		`file a.csv: a answers "403 Forbidden"; it is not tried again after exit code 78; mend that and annotate the Dataset`)
 }
 
 func TestRetryThatComesDuringAPreparationIsForItsEnd(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 // OperationRetry says how often a step that failed is tried again, and after which times.
 // +kubebuilder:validation:XValidation:rule="!has(self.maxBackoff) || !has(self.backoff) || duration(self.maxBackoff) >= duration(self.backoff)",message="maxBackoff must not be less than backoff"
+// +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.exceptExitCodes)",message="set one of exitCodes and exceptExitCodes"
 type OperationRetry struct {
 	// limit is how many times a step is tried again, after the first.
 	// +required
@@ -46,4 +47,24 @@ type OperationRetry struct {
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=255
 	ExitCodes []int32 `json:"exitCodes,omitempty"`
+	// exceptExitCodes are those after which a container is not tried again; after another one it is. Not together with
+	// exitCodes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=255
+	ExceptExitCodes []int32 `json:"exceptExitCodes,omitempty"`
+}
+
+// ExitCodesField names the field that says after which exit codes a container is tried again; empty for none.
+func (r *OperationRetry) ExitCodesField() string {
+	switch {
+	case len(r.ExitCodes) > 0:
+		return "exitCodes"
+	case len(r.ExceptExitCodes) > 0:
+		return "exceptExitCodes"
+	}
+	return ""
 }

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -141,7 +142,9 @@ func TestCheckOfExitCodes(t *testing.T) {
 			reason = platformv1.ReasonInvalidSpec
 		}
 		expect(t, CheckInline(op, template), reason, want)
-		op.Spec.Retry.ExitCodes = nil
+		op.Spec.Retry.ExitCodes, op.Spec.Retry.ExceptExitCodes = nil, []int32{7}
+		expect(t, CheckInline(op, template), reason, strings.Replace(want, "exitCodes", "exceptExitCodes", 1))
+		op.Spec.Retry.ExceptExitCodes = nil
 		expect(t, CheckInline(op, template), "", "")
 	}
 	op := &platformv1.Operation{Spec: platformv1.OperationSpec{

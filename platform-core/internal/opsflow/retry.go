@@ -39,9 +39,9 @@ func checkRetry(retry *platformv1.OperationRetry, template optemplate.Template) 
 				field.time.Duration)
 		}
 	}
-	if len(retry.ExitCodes) > 0 && !slices.ContainsFunc(template.Steps, exitsByRetry) {
-		return refuse(platformv1.ReasonInvalidSpec, "retry.exitCodes are those of containers, and template %q has no step "+
-			"with a container that spec.retry is for: leave them out", template.Name)
+	if field := retry.ExitCodesField(); field != "" && !slices.ContainsFunc(template.Steps, exitsByRetry) {
+		return refuse(platformv1.ReasonInvalidSpec, "retry.%s are those of containers, and template %q has no step with a "+
+			"container that spec.retry is for: leave them out", field, template.Name)
 	}
 	return nil
 }
@@ -61,7 +61,8 @@ func (r *run) retry(t *optemplate.Step) optemplate.StepRetry {
 		return optemplate.StepRetry{}
 	}
 	return optemplate.StepRetry{Limit: asked.Limit, Backoff: spanOf(asked.Backoff), Factor: asked.Factor,
-		MaxBackoff: spanOf(asked.MaxBackoff), JitterPercent: asked.JitterPercent, ExitCodes: asked.ExitCodes}
+		MaxBackoff: spanOf(asked.MaxBackoff), JitterPercent: asked.JitterPercent, ExitCodes: asked.ExitCodes,
+		ExceptExitCodes: asked.ExceptExitCodes}
 }
 
 // spanOf is a time as templates have it.
@@ -100,13 +101,10 @@ func shareOf(text string) float64 {
 	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
 }
 
-// exitCodeLeftOut is the exit code of a container of a step that failed after which it is not to be tried again; 0 for
-// none.
-func (r *run) exitCodeLeftOut(t *optemplate.Step, step *platformv1.StepStatus, v verdict) int32 {
-	listed := r.retry(t).ExitCodes
-	if len(listed) == 0 {
-		return 0
-	}
+// lastExit says that a step that failed is not to be tried again, since a container of it ended with an exit code that
+// is left out; empty where none did.
+func (r *run) lastExit(t *optemplate.Step, step *platformv1.StepStatus, v verdict) string {
+	listed, except := r.retry(t).ExitCodes, r.retry(t).ExceptExitCodes
 	codes := []int32{v.exitCode}
 	for i := range step.Targets {
 		if step.Targets[i].Phase == platformv1.OperationFailed {
@@ -114,9 +112,13 @@ func (r *run) exitCodeLeftOut(t *optemplate.Step, step *platformv1.StepStatus, v
 		}
 	}
 	for _, code := range codes {
-		if code != 0 && !slices.Contains(listed, code) {
-			return code
+		switch {
+		case code == 0:
+		case len(listed) > 0 && !slices.Contains(listed, code):
+			return fmt.Sprintf("it is not tried again, since retry.exitCodes does not have %d", code)
+		case slices.Contains(except, code):
+			return fmt.Sprintf("it is not tried again after exit code %d", code)
 		}
 	}
-	return 0
+	return ""
 }

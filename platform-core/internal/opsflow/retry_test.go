@@ -195,3 +195,44 @@ func TestExitCodesSayWhetherAStepIsTriedAgain(t *testing.T) {
 		}
 	}
 }
+
+// After an exit code that is an exception no attempt follows, and after every other one does.
+func TestExceptExitCodesEndAStep(t *testing.T) {
+	ways := map[string]func(*platformv1.OperationSpec){
+		"the step": func(s *platformv1.OperationSpec) {
+			s.Template = strings.Replace(s.Template, "exitCodes: [7, 75]", "exceptExitCodes: [77, 78]", 1)
+		},
+		"the Operation": func(s *platformv1.OperationSpec) {
+			s.Template = strings.Replace(s.Template, ownRetry, "", 1)
+			s.Retry = &platformv1.OperationRetry{Limit: 3, Backoff: &metav1.Duration{Duration: time.Second},
+				ExceptExitCodes: []int32{77, 78}}
+		},
+	}
+	const each = `forEach: '["a","b","c"]', parallelism: 3,`
+	for title, c := range map[string]struct {
+		items    string
+		codes    map[string]int32
+		attempts int32
+		error    string
+	}{
+		"another":      {"", map[string]int32{"x-load": 1, "x-load-try2": 137}, 3, ""},
+		"an exception": {"", map[string]int32{"x-load": 78}, 1, "exit code 78; it is not tried again after exit code 78"},
+		"then one":     {"", map[string]int32{"x-load": 1, "x-load-try2": 77}, 2, "it is not tried again after exit code 77"},
+		"lost":         {"", map[string]int32{"x-load": -1}, 2, ""},
+		"items":        {each, map[string]int32{"x-load-1": 1, "x-load-3": 2}, 2, ""},
+		"one of items": {each, map[string]int32{"x-load-1": 1, "x-load-3": 78}, 1, "after exit code 78"},
+		"the last time": {"", map[string]int32{"x-load": 1, "x-load-try2": 1, "x-load-try3": 1, "x-load-try4": 78}, 4,
+			"exit code 78"},
+	} {
+		for says, change := range ways {
+			t.Run(title+" by "+says, func(t *testing.T) {
+				end := exits(t, c.items, change, func(job string) int32 { return c.codes[job] })
+				if got := end.Steps[0].Attempts; got != c.attempts || (end.Error == "") != (c.error == "") ||
+					!strings.Contains(end.Error, c.error) {
+					t.Errorf("after %d attempts it ended %s: %q; want %d attempts, and %q", got, end.Phase, end.Error, c.attempts,
+						c.error)
+				}
+			})
+		}
+	}
+}

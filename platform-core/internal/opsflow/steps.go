@@ -181,9 +181,8 @@ func (r *run) failed(t *optemplate.Step, step *platformv1.StepStatus, v verdict)
 		r.retract(t)
 	}
 	again := attempt <= r.retry(t).Limit
-	if code := r.exitCodeLeftOut(t, step, v); again && code != 0 {
-		again = false
-		why += fmt.Sprintf("; it is not tried again, since retry.exitCodes does not have %d", code)
+	if last := r.lastExit(t, step, v); again && last != "" {
+		again, why = false, why+"; "+last
 	}
 	if v.final != yes && (again || r.passed() && v.untouched != yes && !r.continues(t.Name)) {
 		wait := r.backoff(t, attempt)

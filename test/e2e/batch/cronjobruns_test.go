@@ -30,15 +30,19 @@ func TestCronJobRuns(t *testing.T) {
 	}
 }
 
-// exitCodes has runs tried again after the exit codes that are listed only.
+// exitCodes has runs tried again after the exit codes that are listed only, or after all but those.
 func exitCodes(p *place) {
 	for exits, want := range map[string]struct {
-		jobs int
-		says string
+		codes string
+		jobs  int
+		says  string
 	}{
-		"3": {3, "exit code 3"}, "4": {1, "it is not tried again, since retry.exitCodes does not have 4"},
+		"3":  {"exitCodes: [3, 5]", 3, "exit code 3"},
+		"4":  {"exitCodes: [3, 5]", 1, "it is not tried again, since retry.exitCodes does not have 4"},
+		"77": {"exceptExitCodes: [78]", 3, "exit code 77"},
+		"78": {"exceptExitCodes: [78]", 1, "it is not tried again after exit code 78"},
 	} {
-		cj := p.cronJob("exits-"+exits, "schedules: ['@yearly']\nretry: {limit: 2, backoff: 1s, exitCodes: [3, 5]}\n"+
+		cj := p.cronJob("exits-"+exits, "schedules: ['@yearly']\nretry: {limit: 2, backoff: 1s, "+want.codes+"}\n"+
 			"task: {script: {"+shell+", source: exit "+exits+"}}")
 		p.annotate(cj, batchv1.RunAnnotation, "now")
 		p.until(cj, "has failed", func(s batchv1.CronJobStatus) bool { return s.Counts.Failed == 1 })

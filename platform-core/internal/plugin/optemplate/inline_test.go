@@ -73,6 +73,14 @@ func TestParseInlineRefusesWithLineAndPath(t *testing.T) {
 		"exit codes of a call": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exitCodes: [1]}, " +
 			"http: {url: 'http://a'}}\n",
 			"steps[0].retry.exitCodes is for a step with a container, and http has none"},
+		"exceptions of a call": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exceptExitCodes: [1]}, " +
+			"http: {url: 'http://a'}}\n",
+			"steps[0].retry.exceptExitCodes is for a step with a container, and http has none"},
+		"exit codes and exceptions": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exitCodes: [1], " +
+			"exceptExitCodes: [2]}, container: {image: i}}\n",
+			"steps[0].retry.exceptExitCodes is not for a retry that has exitCodes: set one of the two"},
+		"exception": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exceptExitCodes: [0]}, container: {image: i}}\n",
+			"retry.exceptExitCodes[0]"},
 		"exit code": {"name: A\nsteps:\n  - {name: a, retry: {limit: 1, exitCodes: [256]}, container: {image: i}}\n",
 			"retry.exitCodes[0]"},
 		"outputs of items": {"name: A\nsteps:\n  - {name: a, forEach: '[\"x\"]', container: {image: i, outputs: {n: " +

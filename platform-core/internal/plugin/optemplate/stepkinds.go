@@ -90,11 +90,29 @@ func (c checker) kind(path document.Path, step *Step) {
 		step.Operation.Template == "") {
 		c.fail(path.With("parallelism"), "is for a forEach of steps other than job and operation with templateRef")
 	}
-	if step.Retry != nil && len(step.Retry.ExitCodes) > 0 && step.Task() == nil && step.Job == nil {
-		c.fail(path.With("retry").With("exitCodes"), "is for a step with a container, and %s has none", kind.name)
-	}
+	c.exitCodes(path.With("retry"), step, kind.name)
 	if kind.check != nil {
 		kind.check(c, path.With(kind.name), step)
+	}
+}
+
+// exitCodes checks that those by which a step is tried again are of a container.
+func (c checker) exitCodes(path document.Path, step *Step, kind string) {
+	if step.Retry == nil {
+		return
+	}
+	listed, except := len(step.Retry.ExitCodes) > 0, len(step.Retry.ExceptExitCodes) > 0
+	if listed && except {
+		c.fail(path.With("exceptExitCodes"), "is not for a retry that has exitCodes: set one of the two")
+	}
+	if step.Task() != nil || step.Job != nil {
+		return
+	}
+	if listed {
+		c.fail(path.With("exitCodes"), "is for a step with a container, and %s has none", kind)
+	}
+	if except {
+		c.fail(path.With("exceptExitCodes"), "is for a step with a container, and %s has none", kind)
 	}
 }
 

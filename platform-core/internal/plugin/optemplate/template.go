@@ -134,6 +134,8 @@ type StepRetry struct {
 	JitterPercent int32 `json:"jitterPercent,omitempty"`
 	// ExitCodes of a container after which it is tried again. All but 0 when left out.
 	ExitCodes []int32 `json:"exitCodes,omitempty"`
+	// ExceptExitCodes of a container after which it is not tried again. Not together with ExitCodes.
+	ExceptExitCodes []int32 `json:"exceptExitCodes,omitempty"`
 }
 
 // Span is a time such as 90s or 5m.
