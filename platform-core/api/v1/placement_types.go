@@ -23,6 +23,12 @@ type ComponentSet struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
+	// minReplicas that the autoscaler of the set leaves, at least as many as that of the component and at most
+	// maxReplicas. The component's when left out; refused without autoscaling.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
 	// excludedOrdinals are numbers that no pod of the set has. To remove a named pod, put its ordinal here and lower
 	// replicas.
 	// +optional

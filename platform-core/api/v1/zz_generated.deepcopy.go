@@ -1046,6 +1046,11 @@ func (in *ComponentSet) DeepCopyInto(out *ComponentSet) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MinReplicas != nil {
+		in, out := &in.MinReplicas, &out.MinReplicas
+		*out = new(int32)
+		**out = **in
+	}
 	if in.ExcludedOrdinals != nil {
 		in, out := &in.ExcludedOrdinals, &out.ExcludedOrdinals
 		*out = make([]int32, len(*in))

@@ -125,6 +125,20 @@ func TestAutoscaling(t *testing.T) {
 		}
 		return nil
 	})
+	// A set may be one of more pods at least for a while.
+	least := []platformv1.ComponentSet{{Name: "main", MinReplicas: new(int32(3))}}
+	for _, set := range []struct {
+		sets []platformv1.ComponentSet
+		want int32
+	}{{least, 3}, {nil, 2}} {
+		change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Sets = set.sets })
+		testkit.WaitFor(t, env.Client, &scaler, fmt.Sprintf("at least %d", set.want), func() error {
+			if *scaler.Spec.MinReplicas != set.want {
+				return fmt.Errorf("at least %d", *scaler.Spec.MinReplicas)
+			}
+			return nil
+		})
+	}
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Autoscaling.MemoryUtilization = new(int32(60)) })
 	goesBy(t, &scaler, "cpu of main at 70%", "memory of main at 60%")
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Autoscaling.CPUUtilization = nil })
@@ -196,6 +210,9 @@ func TestAutoscalingThatCannotBeIsRefused(t *testing.T) {
 		"sets": {func(c *platformv1.ApplicationComponent) {
 			c.Sets = []platformv1.ComponentSet{{Name: "main", Replicas: new(int32(2))}}
 		}, `replicas in set "main"`},
+		"least": {func(c *platformv1.ApplicationComponent) {
+			c.Sets = []platformv1.ComponentSet{{Name: "main", MinReplicas: new(int32(5))}}
+		}, `minReplicas 5 in set "main", and autoscaling from 2 to 4 replicas`},
 		"bounds": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MinReplicas = 5 },
 			"minReplicas 5 and maxReplicas 4"},
 		"range": {func(c *platformv1.ApplicationComponent) { c.Autoscaling.MaxReplicas = 9 }, "takes 0 to 5"},

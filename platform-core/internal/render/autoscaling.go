@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,14 +79,21 @@ func wrongMetric(a *platformv1.Autoscaling, spec *platformv1.ComponentSpec, decl
 // goes by.
 func checkAutoscaledSets(spec *platformv1.ComponentSpec, wanted *platformv1.ApplicationComponent) *Refusal {
 	a := wanted.Autoscaling
-	if a == nil {
-		return nil
-	}
 	for _, set := range wanted.Sets {
-		if set.Replicas != nil {
+		switch least := set.MinReplicas; {
+		case a != nil && set.Replicas != nil:
 			return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling and replicas in set %q: the autoscaler "+
 				"decides how many pods there are, take replicas out", spec.Component, set.Name)
+		case a == nil && least != nil:
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has minReplicas in set %q and no autoscaling: set "+
+				"autoscaling, or take minReplicas out", spec.Component, set.Name)
+		case least != nil && (*least < a.MinReplicas || *least > a.MaxReplicas):
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has minReplicas %d in set %q, and autoscaling from %d to "+
+				"%d replicas: it must be between these", spec.Component, *least, set.Name, a.MinReplicas, a.MaxReplicas)
 		}
+	}
+	if a == nil {
+		return nil
 	}
 	for i := range spec.Sets {
 		requests := resolve(spec, &spec.Sets[i]).resources
@@ -153,7 +161,7 @@ func (c *setContext) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: c.name,
 			},
-			MinReplicas: new(a.MinReplicas),
+			MinReplicas: new(cmp.Or(c.set.minReplicas, a.MinReplicas)),
 			MaxReplicas: a.MaxReplicas,
 			Metrics:     metrics,
 		},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -21,6 +22,50 @@ func TestAutoscaledSetsStartWithinTheirBounds(t *testing.T) {
 			Autoscaling: &platformv1.Autoscaling{MinReplicas: test.from, MaxReplicas: test.to}}
 		if r := fillReplicas(spec, allowed, wanted); r != nil || spec.Replicas != test.want {
 			t.Errorf("%d to %d: starts with %d, %v; want %d", test.from, test.to, spec.Replicas, r, test.want)
+		}
+	}
+}
+
+// The autoscaler of a set leaves as many pods as the set says, with which it starts, within the bounds of the
+// component.
+func TestAutoscaledSetHasAMinimumOfItsOwn(t *testing.T) {
+	bounds := &platformv1.Autoscaling{MinReplicas: 2, MaxReplicas: 6,
+		AutoscalingTargets: platformv1.AutoscalingTargets{Metrics: []platformv1.AutoscalingMetric{{Name: "web:deferred"}}}}
+	for name, test := range map[string]struct {
+		scaled *platformv1.Autoscaling
+		least  int32
+		want   string
+	}{
+		"more than that of the component": {bounds, 4, ""},
+		"as many":                         {bounds, 6, ""},
+		"fewer": {bounds, 1, `component "web" has minReplicas 1 in set "next", and autoscaling from 2 to 6 replicas: it ` +
+			`must be between these`},
+		"too many": {bounds, 7, `component "web" has minReplicas 7 in set "next", and autoscaling from 2 to 6 replicas: it ` +
+			`must be between these`},
+		"without autoscaling": {nil, 4, `component "web" has minReplicas in set "next" and no autoscaling: set ` +
+			`autoscaling, or take minReplicas out`},
+	} {
+		sets := []platformv1.ComponentSet{{Name: "main"}, {Name: "next", MinReplicas: &test.least}}
+		spec := &platformv1.ComponentSpec{Application: "shop", Component: "web", Replicas: 2, Autoscaling: test.scaled,
+			Sets: sets}
+		r := checkAutoscaledSets(spec, &platformv1.ApplicationComponent{Autoscaling: test.scaled, Sets: sets})
+		if got := messageOf(r); got != test.want {
+			t.Errorf("%s: got %q; want %q", name, got, test.want)
+		}
+		if test.want != "" {
+			continue
+		}
+		spec.Sets = nil
+		declared := &schema.Component{Container: "web", Sets: &schema.Range{Default: 1, Min: 1, Max: 2}}
+		if r := fillSets(&plugin.Bundle{}, spec, declared, schema.Range{Min: 1, Max: 9}, sets); len(r) > 0 {
+			t.Fatal(r)
+		}
+		for n, want := range []int32{2, test.least} {
+			c := (&context{spec: spec, declared: declared, bundle: &plugin.Bundle{}}).of(&spec.Sets[n])
+			if got := *c.autoscaler().Spec.MinReplicas; got != want || *spec.Sets[n].Replicas != want {
+				t.Errorf("%s: set %q begins with %d pods, and its autoscaler leaves %d; want %d", name, spec.Sets[n].Name,
+					*spec.Sets[n].Replicas, got, want)
+			}
 		}
 	}
 }

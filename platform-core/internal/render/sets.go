@@ -26,13 +26,15 @@ const (
 
 // setSpec is one set with all that it leaves to its component filled in.
 type setSpec struct {
-	name       string
-	replicas   int32
-	excluded   []int32
-	resources  corev1.ResourceRequirements
-	storage    *platformv1.Storage
-	parameters platformv1.Parameters
-	scheduling *platformv1.Scheduling
+	name     string
+	replicas int32
+	// minReplicas of the autoscaler; 0 for that of the component.
+	minReplicas int32
+	excluded    []int32
+	resources   corev1.ResourceRequirements
+	storage     *platformv1.Storage
+	parameters  platformv1.Parameters
+	scheduling  *platformv1.Scheduling
 }
 
 // resolve fills in what a set leaves to its component.
@@ -45,6 +47,9 @@ func resolve(spec *platformv1.ComponentSpec, set *platformv1.ComponentSet) setSp
 		storage:    spec.Storage.DeepCopy(),
 		parameters: maps.Clone(spec.Parameters),
 		scheduling: spec.Scheduling,
+	}
+	if set.MinReplicas != nil {
+		out.minReplicas = *set.MinReplicas
 	}
 	if hasResources(set.Resources) {
 		out.resources = set.Resources
@@ -86,6 +91,10 @@ func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *schema
 	for i := range spec.Sets {
 		set := &spec.Sets[i]
 		set.Replicas = new(spec.ReplicasOf(set))
+		if set.MinReplicas != nil {
+			// What the autoscaler would make of it at once.
+			set.Replicas = new(max(*set.Replicas, *set.MinReplicas))
+		}
 		pods += *set.Replicas
 		refusals = append(refusals, checkSet(b, spec, set, declared, allowed)...)
 	}
