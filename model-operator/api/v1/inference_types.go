@@ -25,7 +25,6 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.metrics) || has(self.maxReplicas) && self.maxReplicas > 0",message="metrics are for autoscaling: set minReplicas and maxReplicas, or take them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.metrics) || has(self.monitoring) && has(self.monitoring.enabled) && self.monitoring.enabled",message="autoscaling by metrics needs a Prometheus that reads the pods: set monitoring.enabled, or take metrics out"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.resources) || !has(self.resources.limits) || !(self.gpus.resourceName in self.resources.limits)",message="gpus and resources.limits name the same resource: take one of them out"
-// +kubebuilder:validation:XValidation:rule="!has(self.gpus) || !has(self.runtime) || self.runtime != 'onnxruntime'",fieldPath=".gpus",message="the runtime onnxruntime computes on CPUs alone: take gpus out, or name a runtime that computes on GPUs"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPolicy) || !has(self.networkPolicy.from) || size(self.networkPolicy.from) == 0 || !has(self.canary) || !has(self.canary.gate) || !has(self.canary.gate.maxErrorRate) && !has(self.canary.gate.maxTimePerToken) && !has(self.canary.gate.maxTimePerRequest)",fieldPath=".canary.gate",message="networkPolicy.from keeps the operator from measuring the canary: take it out, or maxErrorRate, maxTimePerToken and maxTimePerRequest"
 // +kubebuilder:validation:XValidation:rule="!has(self.idle) || !has(self.canary)",fieldPath=".idle",message="a canary is measured by requests, and has servers all the time: take idle out until the canary is over"
 // +kubebuilder:validation:XValidation:rule="!has(self.runtime) || !has(oldSelf.runtime) || self.runtime == oldSelf.runtime",fieldPath=".runtime",message="runtime is immutable: create another Inference"
@@ -97,7 +96,7 @@ type InferenceSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Metrics []platformv1.AutoscalingMetric `json:"metrics,omitempty"`
 	// gpus that each pod gets. None when left out. Pods are replaced one at a time, and none is added first, so no spare
-	// GPU is needed for an update. Not with the runtime onnxruntime, which computes on CPUs.
+	// GPU is needed for an update. A runtime that does not compute on GPUs refuses them.
 	// +optional
 	GPUs *InferenceGPUs `json:"gpus,omitempty"`
 	// healthCheck says how a server is asked whether it answers. A pod is ready only once its server has completed a

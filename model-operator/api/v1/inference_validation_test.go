@@ -98,8 +98,6 @@ var inferences = map[string]struct{ name, spec, want string }{
 	"GPUs twice": {"b",
 		`{gpus: {resourceName: nvidia.com/gpu}, resources: {limits: {nvidia.com/gpu: 1}}}`,
 		"gpus and resources.limits name the same resource"},
-	"GPUs of onnxruntime": {"b", `{runtime: onnxruntime, version: "1.21", gpus: {resourceName: nvidia.com/gpu}}`,
-		"onnxruntime computes on CPUs alone"},
 	"GPUs of another runtime": {"gpus", `{runtime: vllm, gpus: {resourceName: nvidia.com/gpu}}`, ""},
 	"an amount of GPU memory": {"b", `gpus: {resourceName: nvidia.com/gpu, memory: 8Gi}`, "spec.gpus.memory"},
 	"health check":            {"i", `healthCheck: {path: /health, interval: 10s, timeout: 1s}`, ""},

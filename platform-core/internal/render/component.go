@@ -15,6 +15,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/plugin/resources"
 	"github.com/zeroinfra/platform-core/internal/plugin/schema"
 )
 
@@ -118,6 +119,7 @@ func (c *setContext) values() placeholder.Values {
 			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
 			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(), External: c.spec.External != nil,
 			Mounts: given(c.spec), AdditionalVolumes: c.additionalPaths(),
+			ExtendedResources: resources.Extended(c.set.resources),
 		},
 		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}

@@ -39,6 +39,8 @@ type Component struct {
 	MemoryLimit int64 `cel:"memoryLimit"`
 	// CPULimit of the middleware's container in thousandths of a core; 0 when there is none.
 	CPULimit int64 `cel:"cpuLimit"`
+	// ExtendedResources are the names of those that the middleware's container has, such as nvidia.com/gpu.
+	ExtendedResources []string `cel:"extendedResources"`
 	// Monitoring says whether the metrics of the component are wanted.
 	Monitoring bool `cel:"monitoring"`
 	// Logs says whether the access logs of the component go to a volume.

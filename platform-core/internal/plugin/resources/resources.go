@@ -100,3 +100,14 @@ func InBytes(q resource.Quantity) string {
 	return fmt.Sprintf("that is less than %s, since m means thousandths, here of a byte; write %sMi for mebibytes",
 		leastBytes.String(), number)
 }
+
+// Extended are the names of the extended resources of a container, in order.
+func Extended(r corev1.ResourceRequirements) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		if extended(name) {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}

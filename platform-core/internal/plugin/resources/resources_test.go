@@ -3,6 +3,7 @@
 package resources
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,5 +59,14 @@ func TestExtendedResources(t *testing.T) {
 				t.Errorf("the error is %v; want %q", err, tc.refused)
 			}
 		})
+	}
+}
+
+func TestNamesOfExtendedResources(t *testing.T) {
+	one := resource.MustParse("1")
+	got := Extended(corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": one, "amd.com/gpu": one,
+		corev1.ResourceCPU: one, "hugepages-2Mi": one}})
+	if want := []string{"amd.com/gpu", "nvidia.com/gpu"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
