@@ -30,8 +30,8 @@ func needed(phase aiv1.IdlePhase, spec *aiv1.InferenceSpec) (*int32, *platformv1
 	return count, scaled
 }
 
-// door adds the door where there is to be one, with the settings of the Service that clients go to. It returns nil for
-// none.
+// door adds the door where there is to be one, with the settings of the Service that clients go to. Its pods run where
+// those of the servers do, with resources of their own: they need no GPU. It returns nil for none.
 func door(app *platformv1.Application, i *aiv1.Inference) *platformv1.ApplicationComponent {
 	idle := i.Spec.Idle
 	if idle == nil {
@@ -47,7 +47,8 @@ func door(app *platformv1.Application, i *aiv1.Inference) *platformv1.Applicatio
 		parameters["idle.maxWaiting"] = platformv1.ParameterValue(strconv.Itoa(int(*idle.MaxWaiting)))
 	}
 	app.Spec.Components = append(app.Spec.Components, platformv1.ApplicationComponent{Name: doorComponent,
-		Replicas: idle.Doors, Parameters: parameters, Service: main.Service, Monitoring: main.Monitoring})
+		Replicas: idle.Doors, Parameters: parameters, Service: main.Service, Monitoring: main.Monitoring,
+		Scheduling: main.Scheduling.DeepCopy()})
 	app.Spec.Components[0].Service = nil
 	return &app.Spec.Components[1]
 }

@@ -3,8 +3,10 @@
 package inference
 
 import (
+	"reflect"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -61,6 +63,28 @@ func TestServersFollowTheRecord(t *testing.T) {
 		}
 		if spec := &out.Application.Spec; spec.Topology != topology || len(spec.Components) != parts {
 			t.Errorf("%s: the topology is %s with %d components", name, spec.Topology, len(spec.Components))
+		}
+	}
+}
+
+// Doors run where the servers may, and need no GPU.
+func TestDoorsFollowTheScheduling(t *testing.T) {
+	i := behindDoor("")
+	i.Spec.GPUs = &aiv1.InferenceGPUs{ResourceName: "nvidia.com/gpu"}
+	i.Spec.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"pool": "chat"},
+		Tolerations: []corev1.Toleration{{Key: "chat", Operator: corev1.TolerationOpExists}}, PriorityClassName: "high",
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack",
+			WhenUnsatisfiable: corev1.DoNotSchedule}}}
+	out, err := compiled(i, modelNamed("chat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range out.Application.Spec.Components {
+		if !reflect.DeepEqual(c.Scheduling, i.Spec.Scheduling) {
+			t.Errorf("component %s has the scheduling %+v", c.Name, c.Scheduling)
+		}
+		if gpus := c.Resources.Limits["nvidia.com/gpu"]; gpus.IsZero() != (c.Name == doorComponent) {
+			t.Errorf("component %s has the resources %+v", c.Name, c.Resources)
 		}
 	}
 }
