@@ -4,6 +4,7 @@ package datasetfile
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -130,6 +131,62 @@ func TestFetchRefusesWhatWasNotAskedFor(t *testing.T) {
 	}
 }
 
+// Of a version that is too large nothing stays on its volume, also where the server says no size; what is not of the
+// version does.
+func TestFetchKeepsNothingOfWhatDoesNotFit(t *testing.T) {
+	m := manifest(t)
+	for name, c := range map[string]struct {
+		most   int64
+		change func(f *Fetcher, m Manifest)
+		asked  string
+	}{
+		"the source says the size": {1000, func(*Fetcher, Manifest) {}, "/b c.txt \n/train/a.csv "},
+		"nobody says the size": {1000, func(f *Fetcher, _ Manifest) {
+			said := f.Source
+			f.Source = func(path string) modelfile.Source { return sizeless{said(path)} }
+		}, "/b c.txt \n/train/a.csv "},
+		"all sizes are known": {200_003, func(_ *Fetcher, m Manifest) { m[0].Size, m[1].Size = 4, 200_000 }, ""},
+		"a part is there": {1000, func(f *Fetcher, _ Manifest) {
+			path := filepath.Join(f.Folder, ownFolder, "part", m[1].SHA256+".part")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, make([]byte, 900),
+				0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, "/b c.txt \n/train/a.csv "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, asked := fetcher(t, 0)
+			f.MaxBytes = c.most
+			wanted := manifest(t)
+			c.change(f, wanted)
+			if err := os.WriteFile(filepath.Join(f.Folder, "x"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := f.Fetch(t.Context(), wanted)
+			const want = "file train/a.csv does not fit: the version is larger than its claim; add a version of a larger size"
+			if err == nil || err.Error() != want || !Lasting(err) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if got := strings.Join(*asked, "\n"); got != c.asked {
+				t.Errorf("asked for %q, want %q", got, c.asked)
+			}
+			entries, err := os.ReadDir(f.Folder)
+			if err != nil || len(entries) != 1 || entries[0].Name() != "x" {
+				t.Errorf("the volume has %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+// sizeless is a source that says of no file how large it is.
+type sizeless struct{ modelfile.Source }
+
+func (s sizeless) Open(ctx context.Context, offset int64) (modelfile.Content, error) {
+	content, err := s.Source.Open(ctx, offset)
+	content.Size = -1
+	return content, err
+}
+
 func TestManifestOfTheSource(t *testing.T) {
 	m := manifest(t)
 	contents["SHA256SUMS"] = m.Text()
@@ -148,6 +205,9 @@ func TestManifestOfTheSource(t *testing.T) {
 	if _, err := f.Manifest(t.Context(), File{Path: "LARGE", SHA256: sumOf(contents["LARGE"])}); !Lasting(err) ||
 		!strings.Contains(err.Error(), "the manifest LARGE has more than 16 MiB") {
 		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(f.Folder, ownFolder)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a part of it is on the volume: %v", err)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // attempts to fetch one file in a row that bring nothing new.
 const attempts = 6
 
-// attempts where the source refuses the file. What lets the user in, or has the file there, may be made at this moment,
-// from the same manifests as the version; but a mistake is to be told soon.
+// refusedAttempts are those where the source refuses the file. What lets the user in, or has the file there, may be
+// made at this moment, from the same manifests as the version; but a mistake is to be told soon.
 const refusedAttempts = 4
 
 // manifestLimit is how large the manifest of a source may be, in bytes.
@@ -32,7 +32,8 @@ type TooLarge struct{ Path string }
 
 // Error implements error.
 func (e TooLarge) Error() string {
-	return fmt.Sprintf("%s does not fit: the version is larger than its claim; add a version of a larger size", e.Path)
+	return fmt.Sprintf("file %s does not fit: the version is larger than its claim; add a version of a larger size",
+		e.Path)
 }
 
 // Lasting says whether it is of no use to prepare the version again as it is: somebody has to change something.
@@ -58,8 +59,8 @@ type Fetcher struct {
 func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
 	path, err := f.download(ctx, file, manifestLimit, quiet)
 	if errors.As(err, new(TooLarge)) {
-		return nil, refuse("the manifest %s has more than %d MiB: make several versions of fewer files", file.Path,
-			manifestLimit>>20)
+		return nil, errors.Join(refuse("the manifest %s has more than %d MiB: make several versions of fewer files",
+			file.Path, manifestLimit>>20), f.discard(nil))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the manifest %s is not to be had: %w", file.Path, err)
@@ -77,8 +78,48 @@ func (f *Fetcher) Manifest(ctx context.Context, file File) (Manifest, error) {
 }
 
 // Fetch brings all files of a manifest to the volume, and fails where that has others. A file that is there is read,
-// and not fetched again where its digest is right; the part of one that is there is completed.
+// and not fetched again where its digest is right; the part of one that is there is completed. Never are more than
+// MaxBytes of files on the volume, and of a version that has more nothing stays there.
 func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
+	if err := f.fits(m); err != nil {
+		return Result{}, errors.Join(err, f.discard(m))
+	}
+	result, err := f.fetch(ctx, m)
+	if errors.As(err, new(TooLarge)) {
+		return Result{}, errors.Join(err, f.discard(m))
+	}
+	return result, err
+}
+
+// fits fails where the sizes that are known are too much together.
+func (f *Fetcher) fits(m Manifest) error {
+	left := f.MaxBytes
+	for _, file := range m {
+		if left -= file.Size; left < 0 {
+			return TooLarge{file.Path}
+		}
+	}
+	return nil
+}
+
+// discard removes the files of a manifest from the volume, with the folders that have nothing else, and the part of
+// one.
+func (f *Fetcher) discard(m Manifest) error {
+	err := os.RemoveAll(filepath.Join(f.Folder, ownFolder))
+	for _, file := range m {
+		path := filepath.FromSlash(file.Path)
+		if failed := os.Remove(filepath.Join(f.Folder, path)); failed != nil && !errors.Is(failed, os.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+		for folder := filepath.Dir(path); folder != "."; folder = filepath.Dir(folder) {
+			_ = os.Remove(filepath.Join(f.Folder, folder)) // It has something else, or is gone.
+		}
+	}
+	return err
+}
+
+// fetch brings all files of a manifest to the volume.
+func (f *Fetcher) fetch(ctx context.Context, m Manifest) (Result, error) {
 	result := Result{Digest: m.Digest(), Files: int64(len(m))}
 	f.Tracker.begin(m)
 	percent := 0
@@ -86,6 +127,9 @@ func (f *Fetcher) Fetch(ctx context.Context, m Manifest) (Result, error) {
 		size, err := f.file(ctx, file, f.MaxBytes-result.Bytes, func(done, total int64) {
 			f.Tracker.reading(i, result.Bytes, done, total)
 		})
+		if large, is := errors.AsType[TooLarge](err); is {
+			return Result{}, large
+		}
 		if err != nil {
 			return Result{}, fmt.Errorf("file %s: %w", file.Path, err)
 		}

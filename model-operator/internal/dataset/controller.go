@@ -210,12 +210,18 @@ func (c *Controller) observe(ctx context.Context, ds *aiv1.Dataset) (facts, erro
 	return f, err
 }
 
-// confirmClaims adds the claims of versions that are ready, and that the cache does not have yet.
+// confirmClaims adds the claims of versions that are ready or being prepared, and that the cache does not have yet: a
+// version that would not fit beside them is not begun.
 func (c *Controller) confirmClaims(ctx context.Context, ds *aiv1.Dataset,
 	claims map[string]*corev1.PersistentVolumeClaim) error {
+	own := map[aiv1.DatasetVersionName]bool{}
+	for i := range ds.Spec.Versions {
+		own[ds.Spec.Versions[i].Name] = hasOwnClaim(&ds.Spec.Versions[i])
+	}
 	for _, st := range ds.Status.Versions {
 		name := claimName(ds, st.Name)
-		if st.Phase != aiv1.DatasetReady || st.Claim != name || claims[name] != nil {
+		has := st.Phase == aiv1.DatasetReady && st.Claim == name || st.Phase == aiv1.DatasetPreparing && own[st.Name]
+		if !has || claims[name] != nil {
 			continue
 		}
 		claim := &corev1.PersistentVolumeClaim{}

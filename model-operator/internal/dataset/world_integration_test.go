@@ -59,8 +59,9 @@ func TestMain(m *testing.M) {
 // order.
 func serve(t *testing.T) (kill func()) {
 	t.Helper()
+	// Records of Operations go at once, but for those that somebody has yet to read.
 	command := exec.Command(os.Args[0], "--kubeconfig="+env.KubeconfigOf(t, env.System), "--namespace="+system,
-		"--agent-image=agent:test",
+		"--agent-image=agent:test", "--operation-history-limit=0", "--operation-history-ttl=1ms",
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--log-format=console", "--log-level=info")
 	command.Env = append(os.Environ(), asOperator+"=1")
 	output, err := os.CreateTemp(t.TempDir(), "log")
