@@ -205,6 +205,12 @@ type CanaryProgress struct {
 	Since metav1.Time `json:"since"`
 	// Message says why the canary was rolled back or refused, or what the step waits for.
 	Message string `json:"message,omitempty"`
+	// Pods are how many pods the autoscaler of the canary has to leave, since the weight of the step asks for them; 0
+	// where it decides alone.
+	Pods int32 `json:"pods,omitempty"`
+	// MainPods are how many pods the autoscaler of the others has to leave, since these take over from the canary; 0 where
+	// it decides alone. It is on record for a while after the canary was taken out: with no Of, Since is when that was.
+	MainPods int32 `json:"mainPods,omitempty"`
 }
 
 // Digest tells one version with steps from another.
@@ -219,6 +225,15 @@ func (c *InferenceCanary) Digest() string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:16]
 }
 
+// RecordedCanary returns what is on record, of whatever canary; nothing where that cannot be read.
+func (i *Inference) RecordedCanary() CanaryProgress {
+	var p CanaryProgress
+	if json.Unmarshal([]byte(i.Annotations[CanaryProgressAnnotation]), &p) != nil {
+		return CanaryProgress{}
+	}
+	return p
+}
+
 // CanaryProgress returns how far the steps of the canary are. What is on record of another canary, or cannot be read,
 // does not count: then nothing has been decided yet, and the phase is empty.
 func (i *Inference) CanaryProgress() CanaryProgress {
@@ -227,12 +242,10 @@ func (i *Inference) CanaryProgress() CanaryProgress {
 		return CanaryProgress{}
 	}
 	none := CanaryProgress{Of: canary.Digest()}
-	var p CanaryProgress
-	if json.Unmarshal([]byte(i.Annotations[CanaryProgressAnnotation]), &p) != nil || p.Of != none.Of ||
-		p.Step < 0 || int(p.Step) >= len(canary.Steps) {
-		return none
+	if p := i.RecordedCanary(); p.Of == none.Of && p.Step >= 0 && int(p.Step) < len(canary.Steps) {
+		return p
 	}
-	return p
+	return none
 }
 
 // CanaryWeight is the part of the requests that the canary is to have now, in percent; 0 without one.

@@ -91,29 +91,23 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		c.forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	switch p := i.CanaryProgress(); {
+	p, f := i.CanaryProgress(), facts{now: c.now()}
+	switch {
 	case p.Of == "", !runs(i) && !p.Phase.Ended():
 		// What is stopped begins the steps anew.
 		c.forget(request.NamespacedName)
-		return reconcile.Result{}, c.record(ctx, i, nil)
+		kept, wake := released(i, f.now)
+		return c.record(ctx, i, kept, wake)
 	case p.Phase.Ended():
 		c.forget(request.NamespacedName)
-		return reconcile.Result{}, nil
-	}
-	f, err := c.observe(ctx, i)
-	if err != nil {
-		return reconcile.Result{}, err
+	default:
+		var err error
+		if f, err = c.observe(ctx, i); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	d := decide(i, f)
-	err = c.record(ctx, i, &d.progress)
-	switch {
-	case apierrors.IsConflict(err):
-		// The cache was behind: what changed brings another turn.
-		return reconcile.Result{}, nil
-	case err != nil, d.wake.IsZero():
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: max(d.wake.Sub(c.now()), time.Millisecond)}, nil
+	return c.record(ctx, i, &d.progress, d.wake)
 }
 
 // runs says whether an Inference is to have pods, and the engine looks after them.
@@ -209,9 +203,19 @@ func (c *Controller) pods(ctx context.Context, i *aiv1.Inference) ([]corev1.Pod,
 	return pods, nil
 }
 
-// record writes how far a canary is, unless that is on record; nil for nothing.
-func (c *Controller) record(ctx context.Context, i *aiv1.Inference, p *aiv1.CanaryProgress) error {
-	return progress.Record(ctx, c.client, i, progress.Place{Annotation: aiv1.CanaryProgressAnnotation, Owner: owner}, p)
+// record writes how far a canary is, unless that is on record; nil for nothing. It has the Inference be looked at again
+// at a time; zero for not at all.
+func (c *Controller) record(ctx context.Context, i *aiv1.Inference, p *aiv1.CanaryProgress,
+	wake time.Time) (reconcile.Result, error) {
+	err := progress.Record(ctx, c.client, i, progress.Place{Annotation: aiv1.CanaryProgressAnnotation, Owner: owner}, p)
+	switch {
+	case apierrors.IsConflict(err):
+		// The cache was behind: what changed brings another turn.
+		return reconcile.Result{}, nil
+	case err != nil, wake.IsZero():
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: max(wake.Sub(c.now()), time.Millisecond)}, nil
 }
 
 // recall is what is known of a step.

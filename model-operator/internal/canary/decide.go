@@ -41,8 +41,11 @@ type decision struct {
 	wake     time.Time
 }
 
-// decide says how it goes on with a canary that has steps.
-func decide(i *aiv1.Inference, f facts) decision {
+// decide says how it goes on with a canary that has steps, and with the pods that these ask for.
+func decide(i *aiv1.Inference, f facts) decision { return settle(i, next(i, f), f.now) }
+
+// next says how it goes on with the steps.
+func next(i *aiv1.Inference, f facts) decision {
 	p := i.CanaryProgress()
 	switch {
 	case p.Phase.Ended():
@@ -50,8 +53,7 @@ func decide(i *aiv1.Inference, f facts) decision {
 	case f.unmeasurable != "":
 		return refuse(p, f)
 	case p.Phase == "", p.Phase == aiv1.CanaryRefused:
-		p.Step = 0
-		p = turn(p, aiv1.CanaryStarting, f.now)
+		p = start(i, p, 0, f.now)
 	}
 	if p.Phase == aiv1.CanaryStarting {
 		ends := p.Since.Add(startTimeout(i.Spec.Canary.Gate))
@@ -93,14 +95,11 @@ func measured(i *aiv1.Inference, p aiv1.CanaryProgress, f facts) decision {
 		return decision{p, sooner(ends, f.now, gate)}
 	case unrouted(i):
 		// Nobody was sent to the canary: the step is measured anew once the weight is in force again.
-		p = turn(p, aiv1.CanaryStarting, f.now)
-		return decision{p, f.now.Add(startTimeout(gate))}
+		return decision{start(i, p, p.Step, f.now), f.now.Add(startTimeout(gate))}
 	case int(p.Step) == len(i.Spec.Canary.Steps)-1:
 		return decision{progress: turn(p, aiv1.CanaryComplete, f.now)}
 	}
-	p.Step++
-	p = turn(p, aiv1.CanaryStarting, f.now)
-	return decision{p, f.now.Add(startTimeout(gate))}
+	return decision{start(i, p, p.Step+1, f.now), f.now.Add(startTimeout(gate))}
 }
 
 // sooner is when to look again: at a time, and before that for the next measurement.

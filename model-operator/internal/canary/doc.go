@@ -18,6 +18,12 @@
 // Where an Inference has an API key, the pods are shown it as clients show it: it is read from the Secret that the spec
 // names, and is kept nowhere else. Whoever may name a Secret in an Inference has the pods mount it anyway.
 //
+// # How many pods
+//
+// Where autoscalers decide how many pods there are, the record says how many they have to leave: those that the weight
+// of a step asks for, before it is raised, and those that take over from the canary. That is decided once for a step,
+// since it follows from the pods that there are. The pods stay for settleTime after requests were given to them.
+//
 // # What may be lost
 //
 // The record is written where nobody has changed the Inference since it was read. Without the record, as after kubectl

@@ -135,10 +135,10 @@ func TestACanaryOfACachedModelFromAPrivatePlace(t *testing.T) {
 		source      aiv1.ModelSource
 		credentials []string
 	}{
-		"a token": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://files.example.com/chat.gguf",
+		"a token": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat.gguf",
 			CASecretRef: authority, TokenSecretRef: &platformv1.SecretKeyReference{Name: "token"}}},
 			[]string{"http-token", "source-ca"}},
-		"a user": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://files.example.com/chat.gguf",
+		"a user": {aiv1.ModelSource{HTTP: &aiv1.ModelHTTPSource{URL: "https://models.example.com/chat.gguf",
 			CredentialsSecretRef: &platformv1.SecretReference{Name: "user"}}}, []string{"http-username", "http-password"}},
 		"a bucket": {aiv1.ModelSource{S3: &aiv1.ModelS3Source{Endpoint: "https://s3.example.com", Bucket: "models",
 			Key: "chat.gguf", CASecretRef: authority, CredentialsSecretRef: &platformv1.SecretReference{Name: "account"}}},

@@ -52,6 +52,9 @@ func canaryReference(i *aiv1.Inference) typed.Reference {
 // split gives the canary pods of its own. It returns the set that they are; nil for none.
 func split(i *aiv1.Inference, main *platformv1.ApplicationComponent) (*platformv1.ComponentSet, error) {
 	main.Sets = []platformv1.ComponentSet{{Name: stableSet}}
+	if main.Autoscaling != nil {
+		main.Sets[0].MinReplicas = least(main.Autoscaling, i.RecordedCanary().MainPods)
+	}
 	if i.Spec.Canary == nil {
 		return nil, nil
 	}
@@ -68,12 +71,22 @@ func split(i *aiv1.Inference, main *platformv1.ApplicationComponent) (*platformv
 	canary := platformv1.ComponentSet{Name: canarySet}
 	if main.Autoscaling == nil {
 		canary.Replicas = &count
+	} else {
+		canary.MinReplicas = least(main.Autoscaling, i.CanaryProgress().Pods)
 	}
 	if byPods {
 		main.Sets[0].Replicas = new(podsOf(&i.Spec) - count)
 	}
 	main.Sets = append(main.Sets, canary)
 	return &main.Sets[1], nil
+}
+
+// least is how many pods an autoscaler has to leave where so many are asked for; nil where it leaves them anyhow.
+func least(scaled *platformv1.Autoscaling, pods int32) *int32 {
+	if pods = min(pods, scaled.MaxReplicas); pods <= scaled.MinReplicas {
+		return nil
+	}
+	return &pods
 }
 
 // refusedCanary says why there is no canary, where its gate is refused: all else of the spec has its effect.
@@ -183,13 +196,29 @@ func routedWeight(i *aiv1.Inference) int64 {
 		return 0
 	}
 	steps, step := i.Spec.Canary.Steps, i.CanaryProgress().Step
-	if count, err := canaryPods(i); len(steps) > 0 && err == nil && i.Spec.MaxReplicas == 0 && now.ReadyReplicas < count {
+	if len(steps) > 0 && now.ReadyReplicas < awaitedPods(i) {
 		if step == 0 {
 			return 0
 		}
 		return int64(min(steps[step-1].Weight, weight))
 	}
 	return int64(weight)
+}
+
+// awaitedPods is how many pods of a canary have to be ready for the weight of its step; 0 for any. Once the weight is
+// in force an autoscaler decides how many there are.
+func awaitedPods(i *aiv1.Inference) int32 {
+	if i.Spec.MaxReplicas == 0 {
+		count, err := canaryPods(i)
+		if err != nil {
+			return 0
+		}
+		return count
+	}
+	if p := i.CanaryProgress(); p.Phase == aiv1.CanaryStarting {
+		return min(p.Pods, i.Spec.MaxReplicas)
+	}
+	return 0
 }
 
 // reportCanary says how the canary is.

@@ -251,3 +251,77 @@ func TestReportOfACanary(t *testing.T) {
 		t.Errorf("without a canary there is %+v", i.Status.Canary)
 	}
 }
+
+// recorded has a record of the steps of a canary say how many pods there are to be at least, of it and of the others.
+func recorded(t *testing.T, i *aiv1.Inference, phase aiv1.CanaryPhase, pods, others int32) *aiv1.Inference {
+	t.Helper()
+	text, err := json.Marshal(aiv1.CanaryProgress{Of: i.Spec.Canary.Digest(), Phase: phase, Step: 1, Pods: pods,
+		MainPods: others})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Annotations = map[string]string{aiv1.CanaryProgressAnnotation: string(text)}
+	return i
+}
+
+// Where autoscalers decide, each side has as many pods as the record says at least, within the bounds.
+func TestScaledPodsFollowTheRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods, others int32
+		change       func(*aiv1.Inference)
+		want         []int32
+	}{
+		"nothing asked":         {0, 0, nil, []int32{0, 0}},
+		"as many as anyhow":     {2, 0, nil, []int32{0, 0}},
+		"more":                  {5, 0, nil, []int32{0, 5}},
+		"more than the bounds":  {9, 0, nil, []int32{0, 6}},
+		"taking over":           {0, 4, nil, []int32{4, 0}},
+		"the canary was edited": {5, 4, func(i *aiv1.Inference) { i.Spec.Canary.ModelRef.Version = "1.0" }, []int32{4, 0}},
+		"the canary went":       {5, 4, func(i *aiv1.Inference) { i.Spec.Canary = nil }, []int32{4}},
+	} {
+		i := routedTo(inStep(t, withCanary(4, "4.0", 0), aiv1.CanaryStarting, 1, 10, 50))
+		i.Spec.MinReplicas, i.Spec.MaxReplicas = 2, 6
+		recorded(t, i, aiv1.CanaryStarting, c.pods, c.others)
+		if c.change != nil {
+			c.change(i)
+		}
+		out, err := compiled(i, modelNamed("chat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int32
+		for _, set := range out.Application.Spec.Components[0].Sets {
+			least := int32(0)
+			if set.MinReplicas != nil {
+				least = *set.MinReplicas
+			}
+			got = append(got, least)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: the autoscalers leave %v pods; want %v", name, got, c.want)
+		}
+	}
+}
+
+// The route keeps the weight of the step before until the pods are ready that the weight of a step asks for.
+func TestRouteWaitsForScaledPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase       aiv1.CanaryPhase
+		pods, ready int32
+		want        int64
+	}{
+		"too few":                 {aiv1.CanaryStarting, 5, 4, 10},
+		"all":                     {aiv1.CanaryStarting, 5, 5, 50},
+		"as many as there may be": {aiv1.CanaryStarting, 9, 6, 50},
+		"in force":                {aiv1.CanaryMeasuring, 5, 1, 50},
+		"none":                    {aiv1.CanaryMeasuring, 5, 0, 0},
+	} {
+		i := routedTo(inStep(t, withCanary(4, "4.0", 0), c.phase, 1, 10, 50))
+		i.Spec.MinReplicas, i.Spec.MaxReplicas = 2, 6
+		recorded(t, i, c.phase, c.pods, 0)
+		i.Status.Canary = &aiv1.InferenceCanaryStatus{Mechanism: aiv1.CanaryByHTTPRoute, ReadyReplicas: c.ready}
+		if got := routedWeight(i); got != c.want {
+			t.Errorf("%s: the weight is %d; want %d", name, got, c.want)
+		}
+	}
+}
