@@ -36,8 +36,8 @@ func TestSamplesOfEveryOperatorHaveAnObject(t *testing.T) {
 	}
 }
 
-// TestDemoUsesEverySample holds that `make demo` has a client for each kind that it applies: without one it ends with an
-// error once all are Ready.
+// TestDemoUsesEverySample holds that `make demo` has a client for each kind that it applies: without one it ends with
+// an error once all are Ready.
 func TestDemoUsesEverySample(t *testing.T) {
 	var known []string
 	for _, kinds := range regexp.MustCompile(`(?m)^  ([A-Za-z| ]+)\) in_client `).FindAllStringSubmatch(

@@ -22,8 +22,12 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// flushTimeout bounds the wait for the log's reader at the end.
-const flushTimeout = 200 * time.Millisecond
+const (
+	// flushTimeout bounds the wait for the log's reader at the end.
+	flushTimeout = 200 * time.Millisecond
+	// startTime is when a program that stays has started for certain.
+	startTime = 30 * time.Second
+)
 
 // Root returns the command of a binary, with these commands and one that prints its version.
 func Root(name, short, version string, commands ...*cobra.Command) *cobra.Command {
@@ -58,6 +62,8 @@ func Lean(memoryLimit int64) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(memoryLimit)
+	// What the start took, and nothing takes again.
+	time.AfterFunc(startTime, debug.FreeOSMemory)
 }
 
 // AddDirs adds the flags for the folders that all programs of a pod share.

@@ -160,6 +160,12 @@ func (s *Supervisor) onTimer() {
 	case starting:
 		s.onSettled()
 	case stopping:
+		if s.after == leave && s.hooks.current != nil {
+			s.log.Warn("the hook before the stop is cut short: the pod ends")
+			s.abandonHook()
+			s.signalStop()
+			return
+		}
 		s.onStopTimeout()
 	case backoff, waiting:
 		s.start()
@@ -254,17 +260,27 @@ func backoffDelay(limits plan.Backoff, failures int) time.Duration {
 // beginStop sends the stop signal, after the hook before the stop, which has a time of its own. The process exists.
 func (s *Supervisor) beginStop(after afterStop) {
 	s.after = after
-	if s.state == stopping {
-		return
-	}
-	s.enter(stopping)
-	if hook := s.prepared.Plan.Process.Hook(plan.PreStop); hook != nil {
-		// It ends by itself in its time. One that does not is no reason to go on for ever.
-		s.timer.Reset(planfile.Seconds(hook.TimeoutSeconds, plan.DefaultHookSeconds) + s.stopTime())
+	if s.state != stopping {
+		s.enter(stopping)
+		if s.prepared.Plan.Process.Hook(plan.PreStop) == nil {
+			s.signalStop()
+			return
+		}
 		s.runHook(plan.PreStop, s.prepared)
-		return
 	}
-	s.signalStop()
+	if s.hooks.current != nil {
+		s.timer.Reset(s.hookTime())
+	}
+}
+
+// hookTime is what the hook before the stop has from now on. It ends by itself in its time, and one that does not is no
+// reason to go on for ever. Where the pod ends, it has no more than the pod's grace period allows for.
+func (s *Supervisor) hookTime() time.Duration {
+	limit := planfile.Seconds(s.prepared.Plan.Process.Hook(plan.PreStop).TimeoutSeconds, plan.DefaultHookSeconds)
+	if s.after == leave {
+		return min(limit, plan.MaxPodHookSeconds*time.Second)
+	}
+	return limit + s.stopTime()
 }
 
 // stopTime is what the process has from the stop signal on.

@@ -212,6 +212,41 @@ func TestAHookAfterTheStartStopsNothing(t *testing.T) {
 	})
 }
 
+// A pod that ends has a grace period, in which the process has its time to stop, whatever the hook waits for. That one
+// runs already makes no difference.
+func TestAHookIsCutShortWhereThePodEnds(t *testing.T) {
+	for name, before := range map[string]func(h *harness){
+		"at once":          func(*harness) {},
+		"during a restart": func(h *harness) { h.call(supervisor.Restart("restart", 1, nil)); h.advance(20 * time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPod(t, func(h *harness) {
+				s := &script{end: make(chan error)}
+				h.launcher.hook = s.run
+				p := h.plan(1)
+				p.Process.Hooks = &plan.Hooks{PreStop: &plan.Hook{Command: []string{"preStop"}, TimeoutSeconds: 1800}}
+				h.mount(p)
+				h.begin()
+				h.settle()
+				process := h.launcher.last()
+				before(h)
+				h.shutdown()
+				h.advance((plan.MaxPodHookSeconds - 1) * time.Second)
+				h.want(stopping)
+				if got := process.got(); len(got) != 0 {
+					t.Errorf("the process got %v before the time of the hook was over", got)
+				}
+				h.advance(2 * time.Second)
+				if code := <-h.code; code != 0 || !slices.Equal(process.got(), []syscall.Signal{syscall.SIGTERM}) {
+					t.Errorf("exit code %d, and the process got %v", code, process.got())
+				}
+				h.shutdown = nil
+				s.wants(h, preStop, preStop)
+			})
+		})
+	}
+}
+
 func TestAHookBeforeTheStopHasATimeOfItsOwn(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error

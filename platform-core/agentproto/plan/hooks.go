@@ -28,6 +28,11 @@ type Hook struct {
 // DefaultHookSeconds is the time that a hook has when it says none.
 const DefaultHookSeconds = 10
 
+// MaxPodHookSeconds is the most that the hook before a stop may take of its time where the pod ends, and not the
+// process alone. It is part of the grace period of the pod, half of which passes before Kubernetes looks again whether
+// a namespace that is deleted is empty.
+const MaxPodHookSeconds = 330
+
 // HookPoint is a point in the life of a process, by its name in Hooks.
 type HookPoint string
 

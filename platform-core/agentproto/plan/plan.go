@@ -148,7 +148,7 @@ type Stop struct {
 	// Signal by name. Default SIGTERM.
 	Signal string `json:"signal,omitempty"`
 	// TimeoutSeconds from the signal until SIGKILL. Default 30. The pod's grace period is at least 5 s longer than this
-	// and the time of the hook before the stop.
+	// and the time of the hook before the stop, of which MaxPodHookSeconds count.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 

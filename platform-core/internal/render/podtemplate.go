@@ -25,11 +25,12 @@ const graceSeconds = 5
 const agentImagePath = "/agent"
 
 // graceOf is how long a pod has to end, in seconds: the process has its time from the stop signal on, and the hook
-// before that one of its own. It is no part of the revision: a pod that is there keeps what it was made with.
+// before that one of its own, up to plan.MaxPodHookSeconds. It is no part of the revision: a pod that is there keeps
+// what it was made with.
 func graceOf(p *plan.Plan) int64 {
 	grace := cmp.Or(p.Process.Stop.TimeoutSeconds, plugin.DefaultStopTimeoutSeconds) + graceSeconds
 	if hook := p.Process.Hook(plan.PreStop); hook != nil {
-		grace += cmp.Or(hook.TimeoutSeconds, plan.DefaultHookSeconds)
+		grace += min(cmp.Or(hook.TimeoutSeconds, plan.DefaultHookSeconds), plan.MaxPodHookSeconds)
 	}
 	return int64(grace)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/plugintest"
@@ -283,6 +284,9 @@ func TestGracePeriod(t *testing.T) {
 		35: {"      stop:\n        # Redis writes what its persistence asks for and then exits.\n        signal: " +
 			"SIGTERM\n        timeoutSeconds: 60\n", ""},
 		200: {"spec:\n", "spec:\n  terminationGracePeriodSeconds: 200\n"},
+		// Of a hook that may take long, a part counts.
+		65 + plan.MaxPodHookSeconds: {"      stop:\n        # Redis writes", "      hooks:\n        preStop:\n" +
+			"          command: [\"true\"]\n          timeoutSeconds: 1800\n      stop:\n        # Redis writes"},
 	} {
 		ws, _ := render(t, redis(t, changes...), settings, application(nil))
 		if got := *pod(t, ws, 0).Spec.TerminationGracePeriodSeconds; got != want {
