@@ -18,7 +18,6 @@ const filesMethod = `    backups:
         files: {folder: /data, exclude: ["temp-*.rdb"]}
         restore: {folder: /data}
       - name: rdb
-        default: true
 `
 
 // TestBackupOfFiles has a plugin that was not there before keep the files of a volume, the second time what has changed
