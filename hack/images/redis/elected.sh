@@ -246,8 +246,13 @@ probe() {
   askAll $SENTINELS | awk -v self="$SELF" '$1 == "named" { n++; own += $2 == self } END { if (n) print "named:" (own ? "yes" : "no") }'
 }
 
+# writes says that this server takes writes. One that does not hands nothing over: the Sentinels would depose another one, which takes
+# writes meanwhile that nobody has.
+writes() { [ "$(field role)" = master ] || { say "$SELF is not the primary any more: nothing is handed over" >&2; exit 1; }; }
+
 handover() {
   target=$1
+  cli 127.0.0.1 INFO replication | writes
   restore() {
     cli "$target" CONFIG SET replica-priority "$PRIORITY" >/dev/null || true
     cli 127.0.0.1 CLIENT UNPAUSE >/dev/null || true
@@ -268,13 +273,17 @@ handover() {
   done
   # Nobody writes while the replica gets the rest.
   cli 127.0.0.1 CLIENT PAUSE 8000 WRITE >/dev/null
-  offset=$(cli 127.0.0.1 INFO replication | field master_repl_offset)
+  info=$(cli 127.0.0.1 INFO replication)
+  echo "$info" | writes
+  offset=$(echo "$info" | field master_repl_offset)
   tries=0
   until [ "$(cli "$target" INFO replication | field slave_repl_offset)" -ge "$offset" ]; do
     tries=$((tries + 1))
     [ $tries -lt 20 ] || { say "$target does not catch up" >&2; exit 1; }
     sleep 0.1
   done
+  set -- $(ask "$chosen")
+  [ "${2:-}" = "$SELF" ] || { say "Sentinel $chosen names ${2:-no primary}, and not $SELF: nothing is handed over" >&2; exit 1; }
   said=$(internal "$chosen" "$sentinelPort" SENTINEL FAILOVER $name)
   [ "$said" = OK ] || { say "Sentinel $chosen answers: $said" >&2; exit 1; }
   tries=0
@@ -346,7 +355,9 @@ failover() {
     tries=0
     until gotten "$primary" "$target" || [ $tries -ge 20 ]; do tries=$((tries + 1)); sleep 0.1; done
   fi
-  said=$(internal "$chosen" "$sentinelPort" SENTINEL FAILOVER $name)
+  # Where they have elected another one meanwhile, that is the outcome: to depose it as well would lose what it took.
+  set -- $(ask "$chosen")
+  [ "${2:-$primary}" = "$primary" ] && said=$(internal "$chosen" "$sentinelPort" SENTINEL FAILOVER $name) || said=OK
   case $said in
     OK | INPROG*) ;;
     *) say "the Sentinel $chosen answers: $said" >&2; exit 1 ;;

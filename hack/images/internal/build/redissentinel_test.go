@@ -244,6 +244,11 @@ func (e *elected) takesUp(s state) {
 	if now := e.primary(); now != to {
 		e.Fatalf("%s is the primary, and %s was to be", now.pod(), to.pod())
 	}
+	// Asked once more, it deposes nobody.
+	out, err := e.command(primary, primary.environ, "handover", to.name).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "is not the primary any more: nothing is handed over") {
+		e.Errorf("%s hands over what it has not: %v: %s", primary.pod(), err, out)
+	}
 	e.restarts(primary, s)
 }
 

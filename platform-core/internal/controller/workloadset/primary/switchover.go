@@ -183,17 +183,19 @@ func (r *Reconciler) SwitchOver(ctx context.Context, set *platformv1.WorkloadSet
 	pod, s := f.Pods[step.Pod], set.Status.Switchover
 	same := s != nil && s.FromUID == pod.UID
 	switch {
-	case same && s.To == step.To && s.Phase == platformv1.SwitchoverCalled:
+	// Also where another pod would be chosen by now: the one that was chosen may be about to report that it took over, and
+	// to have yet another one do so would depose it.
+	case same && s.Phase == platformv1.SwitchoverCalled:
 		return switching(f, step.Pod, fmt.Sprintf(
-			"it was told to hand over to %s, which has yet to report that it is the primary", step.To))
-	case same && s.To == step.To && s.Phase == platformv1.SwitchoverRunning:
+			"it was told to hand over to %s, which has yet to report that it is the primary", s.To))
+	case same && s.Phase == platformv1.SwitchoverRunning:
 		return r.callSwitchover(ctx, set, f, step)
 	}
 	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation,
 		Attempt: 1,
 		Request: requestOf(set).Request, Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.Now)}
 	if same && sameOccasion(s, set) {
-		if wait := s.Since.Add(switchoverPause).Sub(f.Now); s.Phase != platformv1.SwitchoverRunning && wait > 0 {
+		if wait := s.Since.Add(switchoverPause).Sub(f.Now); wait > 0 {
 			f.WakeAfter(wait)
 			return switching(f, step.Pod, askedAgain(s))
 		}

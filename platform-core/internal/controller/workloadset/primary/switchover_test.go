@@ -33,6 +33,8 @@ type members struct {
 	set    *platformv1.WorkloadSet
 	now    time.Time
 	leader string
+	// unnamed reports no role: it has been promoted, and who names the leader has yet to say so. Empty for none.
+	unnamed string
 	// answer of the ops agent to a call that it does not know; it is on record afterwards.
 	answer func(agentclient.Action) (agentreport.Call, error)
 	record map[string]agentreport.Call
@@ -95,6 +97,9 @@ func (m *members) draft() *facts.Draft {
 		role, digest := "follower", "d2"
 		if name == m.leader {
 			role = "leader"
+		}
+		if name == m.unnamed {
+			role = ""
 		}
 		if ordinal == 0 {
 			digest = "d1"
@@ -189,6 +194,30 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	}
 	if s := m.attempt(); s.Phase != platformv1.SwitchoverSucceeded || s.To != "a-1" || len(m.calls) != 1 {
 		t.Errorf("recorded is %+v after %d calls", s, len(m.calls))
+	}
+}
+
+// Who was chosen is no candidate any more once it takes over. To choose another one then would depose it, while it takes
+// writes that nobody holds back.
+func TestNobodyElseIsChosenWhileAPodTakesOver(t *testing.T) {
+	m := newMembers(t)
+	m.answer = func(agentclient.Action) (agentreport.Call, error) {
+		return agentreport.Call{Phase: agentreport.CallRunning}, nil
+	}
+	m.reconcileOnce()
+	m.reconcileOnce()
+	m.unnamed = "a-1"
+	for range int(switchoverPatience/time.Second) - 1 {
+		m.reconcileOnce()
+		m.now = m.now.Add(time.Second)
+		if s := m.attempt(); s.To != "a-1" || s.Attempt != 1 || len(m.calls) != 1 {
+			t.Fatalf("recorded is %+v after the calls %+v", s, m.calls)
+		}
+	}
+	m.leader, m.unnamed = "a-1", ""
+	m.reconcileOnce()
+	if s := m.attempt(); s.Phase != platformv1.SwitchoverSucceeded || s.To != "a-1" {
+		t.Errorf("recorded is %+v", s)
 	}
 }
 
