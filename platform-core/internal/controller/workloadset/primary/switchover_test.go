@@ -197,8 +197,8 @@ func TestAttemptIsRecordedBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// Who was chosen is no candidate any more once it takes over. To choose another one then would depose it, while it takes
-// writes that nobody holds back.
+// Who was chosen is no candidate any more once it takes over. To choose another one then would depose it, while it
+// takes writes that nobody holds back.
 func TestNobodyElseIsChosenWhileAPodTakesOver(t *testing.T) {
 	m := newMembers(t)
 	m.answer = func(agentclient.Action) (agentreport.Call, error) {
