@@ -78,7 +78,8 @@ func kafkaProbe() *cobra.Command {
 	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines "+
 		"name:value",
 		5*time.Second, func(ctx context.Context, o *kafkaOptions, _ []string) error {
-			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status + " " + node,
+				Access: driver.ReadOnly})
 			if err == nil && node != "" {
 				addOwn(&table, node)
 			}

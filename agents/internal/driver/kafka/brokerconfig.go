@@ -14,12 +14,16 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-// dynamicDefault is the source of settings that all brokers have dynamically.
-const dynamicDefault = "dynamic-default"
+const (
+	// dynamicDefault is the source of settings that all brokers have dynamically.
+	dynamicDefault = "dynamic-default"
+	// dynamicBroker is that of settings that one has dynamically for itself.
+	dynamicBroker = "dynamic-broker"
+)
 
 // sources of settings, as the procedure Config names them.
 var sources = map[sarama.ConfigSource]string{
-	sarama.SourceDynamicBroker: "dynamic-broker", sarama.SourceDynamicDefaultBroker: dynamicDefault,
+	sarama.SourceDynamicBroker: dynamicBroker, sarama.SourceDynamicDefaultBroker: dynamicDefault,
 	sarama.SourceStaticBroker: "static",
 }
 
@@ -64,6 +68,24 @@ func (s *session) brokerConfig(name string) (map[string]setting, error) {
 	return settings, nil
 }
 
+// settingsOf reads some settings of a broker from itself. One that its version does not know is left out, and so is the
+// source of one that nobody has set.
+func settingsOf(broker *sarama.Broker, name string, settings ...string) (map[string]setting, error) {
+	response, err := broker.DescribeConfigs(&sarama.DescribeConfigsRequest{Version: 4,
+		Resources: []*sarama.ConfigResource{{Type: sarama.BrokerResource, Name: name, ConfigNames: settings}}})
+	if err != nil {
+		return nil, err
+	}
+	if len(response.Resources) != 1 || response.Resources[0].ErrorCode != 0 {
+		return nil, errAnswer
+	}
+	has := map[string]setting{}
+	for _, entry := range response.Resources[0].Configs {
+		has[entry.Name] = setting{entry.Value, sources[entry.Source]}
+	}
+	return has, nil
+}
+
 func tableOfSettings(settings map[string]setting) driver.Table {
 	table := driver.Table{Columns: []string{"name", "value", "source"}}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -90,7 +112,7 @@ func setBrokerConfig(s *session, words []string) (driver.Table, error) {
 	if err := s.setConfig(words[0], wanted); err != nil {
 		return driver.Table{}, err
 	}
-	dynamic := "dynamic-broker"
+	dynamic := dynamicBroker
 	if words[0] == "" {
 		dynamic = dynamicDefault
 	}

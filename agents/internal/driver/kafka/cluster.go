@@ -61,11 +61,10 @@ const codeMismatchedEndpoint sarama.KError = 114
 const quorumPatience = 2 * time.Second
 
 // describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what
-// the controllers say of the quorum, and in which directory each of its
-// members keeps the metadata. The columns brokers and alive are empty where the address is that of a controller
-// that is no broker. Those of the quorum are missing where a broker reaches no controller in time: it serves its
-// clients also while no controller answers.
-func describeStatus(s *session, _ []string) (driver.Table, error) {
+// the controllers say of the quorum, and in which directory each of its members keeps the metadata. The columns brokers and alive are empty where the address is that of a controller that is
+// no broker. Those of the quorum, and the state of the throttle, are missing where a broker reaches no controller in
+// time: it serves its clients also while no controller answers.
+func describeStatus(s *session, node []string) (driver.Table, error) {
 	columns, values := []string{"brokers", "alive"}, []string{"", ""}
 	cluster, err := s.brokers()
 	isBroker := err == nil
@@ -88,6 +87,11 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 		values = append(values, number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark),
 			numbers(nodesOf(quorum.voters)), numbers(nodesOf(quorum.observers)),
 			quorum.directories())
+		if isBroker && len(node) > 0 {
+			if state, err := s.ownThrottle(node[0]); err == nil {
+				columns, values = append(columns, "throttle"), append(values, state)
+			}
+		}
 	case !isBroker:
 		return driver.Table{}, err
 	}

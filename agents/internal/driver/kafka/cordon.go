@@ -19,42 +19,57 @@ const (
 	allLogDirs = "*"
 )
 
-// cordonTime is what brokers have to say whether they are cordoned: one that hangs holds up nobody else.
-const cordonTime = 10 * time.Second
+// settingsTime is what brokers have to say what they have by themselves: one that hangs holds up nobody else.
+const settingsTime = 10 * time.Second
 
-// cordoned are those of some brokers that are cordoned as a whole, by themselves. It is nil where the version of Kafka
-// knows of no such thing. A broker that does not answer is taken for one that is not: the next look asks it again.
-func (s *session) cordoned(ids []int32) (cordoned []int32) {
-	ctx, cancel := context.WithTimeout(s.ctx, cordonTime)
+// ownSettings are what brokers have by themselves.
+type ownSettings struct {
+	// cordoned are those that are cordoned as a whole; nil where the version of Kafka knows of no such thing.
+	cordoned []int32
+	// throttled are those with rates for replicas that move.
+	throttled []int32
+	// silent are those that do not answer.
+	silent []int32
+}
+
+// ownSettings of some brokers.
+func (s *session) ownSettings(ids []int32) (own ownSettings) {
+	ctx, cancel := context.WithTimeout(s.ctx, settingsTime)
 	defer cancel()
+	own.silent = slices.Clone(ids)
 	// What it cannot say now is no error.
 	_ = s.way.use(ctx, func(s *session) error {
-		cordoned = []int32{}
+		cordons := true
+		own.cordoned = []int32{}
 		for _, id := range ids {
-			switch value, err := s.cordonOf(id); {
-			case errors.Is(err, errNoCordon):
-				cordoned = nil
-				return nil
-			case err == nil && value == allLogDirs:
-				cordoned = append(cordoned, id)
+			broker, err := s.broker(id)
+			if err != nil {
+				continue
 			}
+			has, err := settingsOf(broker, number(id), settingCordoned, leaderRate, followerRate, volumesRate)
+			if err != nil {
+				continue
+			}
+			own.silent = slices.DeleteFunc(own.silent, func(other int32) bool { return other == id })
+			cordon, able := has[settingCordoned]
+			cordons = cordons && able
+			if cordon.source == dynamicBroker && cordon.value == allLogDirs {
+				own.cordoned = append(own.cordoned, id)
+			}
+			if isThrottled(has) {
+				own.throttled = append(own.throttled, id)
+			}
+		}
+		if !cordons {
+			own.cordoned = nil
 		}
 		return nil
 	})
-	return cordoned
+	return own
 }
 
 // errNoCordon says that the version of Kafka cannot cordon.
 var errNoCordon = errors.New("this version of Kafka cannot cordon")
-
-// cordonOf is what of a broker is cordoned by itself; empty for nothing.
-func (s *session) cordonOf(id int32) (string, error) {
-	is, err := s.cordonSetting(id)
-	if err != nil || is.source != sources[sarama.SourceDynamicBroker] {
-		return "", err
-	}
-	return is.value, nil
-}
 
 // cordonSetting is what of a broker is cordoned, whoever said so; errNoCordon where Kafka knows of no such thing.
 func (s *session) cordonSetting(id int32) (setting, error) {
@@ -62,19 +77,15 @@ func (s *session) cordonSetting(id int32) (setting, error) {
 	if err != nil {
 		return setting{}, err
 	}
-	response, err := broker.DescribeConfigs(&sarama.DescribeConfigsRequest{Version: 4, Resources: []*sarama.ConfigResource{
-		{Type: sarama.BrokerResource, Name: number(id), ConfigNames: []string{settingCordoned}}}})
+	has, err := settingsOf(broker, number(id), settingCordoned)
 	if err != nil {
 		return setting{}, err
 	}
-	if len(response.Resources) != 1 || response.Resources[0].ErrorCode != 0 {
-		return setting{}, errAnswer
-	}
-	entries := response.Resources[0].Configs
-	if len(entries) == 0 {
+	is, able := has[settingCordoned]
+	if !able {
 		return setting{}, errNoCordon
 	}
-	return setting{entries[0].Value, sources[entries[0].Source]}, nil
+	return is, nil
 }
 
 // cordon has brokers get no new replicas. One whose metadata.version is too old for that is left as it is.
@@ -95,7 +106,7 @@ func (s *session) cordonable(ids []int32) (able []int32) {
 	if len(ids) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, cordonTime)
+	ctx, cancel := context.WithTimeout(s.ctx, settingsTime)
 	defer cancel()
 	// What it cannot say now is no error.
 	_ = s.way.use(ctx, func(s *session) error {

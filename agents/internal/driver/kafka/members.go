@@ -28,9 +28,8 @@ type shape struct {
 	// Domain of the pods in DNS, and Port of the listener CONTROLLER: a controller is added to the voters by its address.
 	Domain string `json:"domain"`
 	Port   uint16 `json:"port"`
-	// AtOnce and Throttle are those of the reassignment that empties brokers that leave.
-	AtOnce   int   `json:"atOnce"`
-	Throttle int64 `json:"throttle"`
+	// AtOnce is that of the reassignment that empties brokers that leave.
+	AtOnce int `json:"atOnce"`
 }
 
 // Roles of a node.
@@ -101,8 +100,12 @@ type found struct {
 	// cordoned are brokers that get no new replicas; nil where Kafka cannot do that. open are those that leave, still get
 	// some, and can be cordoned.
 	cordoned, open []int32
-	quorum         *quorum
-	partitions     []partition
+	// throttled says that the throttle of moves that have ended is on, and silent are brokers that do not say whether
+	// theirs is.
+	throttled  bool
+	silent     []int32
+	quorum     *quorum
+	partitions []partition
 	// moves is how many moves of replicas have yet to begin, and problem why what leaving brokers hold fits on no other.
 	moves   int
 	problem error
@@ -145,9 +148,13 @@ func (s *session) look(sh shape) (found, error) {
 			f.alive = append(f.alive, broker.BrokerID)
 		}
 	}
-	f.cordoned = s.cordoned(notFenced(cluster))
+	own := s.ownSettings(notFenced(cluster))
+	f.cordoned, f.silent = own.cordoned, own.silent
 	f.open = s.cordonable(f.toCordon(sh.nodes(sh.Leaving)))
 	if f.partitions, err = s.allPartitions(); err != nil {
+		return f, err
+	}
+	if f.throttled, err = s.idleThrottle(f.partitions, own.throttled); err != nil {
 		return f, err
 	}
 	leaving := sh.nodes(sh.Leaving)
@@ -193,6 +200,7 @@ func next(sh shape, f found) memberStep {
 			func() memberStep { return welcomes(staying, f) },
 			func() memberStep { return releases(slices.Concat(staying, leaving), leaving, f) },
 			func() memberStep { return drains(sh, leaving, f) },
+			func() memberStep { return unthrottles(f) },
 			func() memberStep { return forgets(slices.Concat(staying, leaving), f) })
 	}
 	if slices.Contains(sh.Roles, roleController) {
@@ -318,6 +326,19 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 		})
 }
 
+// unthrottles takes the throttle off when all has moved, and also where the move was called off, or whoever asked for
+// it is gone.
+func unthrottles(f found) memberStep {
+	switch {
+	case !f.throttled && len(f.silent) > 0:
+		return waitFor("brokers %s do not say whether their throttle is on", numbers(f.silent))
+	case !f.throttled:
+		return memberStep{}
+	}
+	return work("no replica moves any more, and the throttle is taken off",
+		func(s *session) error { return s.unthrottle(f.partitions) })
+}
+
 // heldBy counts the replicas that brokers have and get.
 func heldBy(ids []int32, f found) (replicas int) {
 	for _, id := range ids {
@@ -329,7 +350,7 @@ func heldBy(ids []int32, f found) (replicas int) {
 
 // emptied is the goal that brokers hold nothing.
 func (sh shape) emptied(ids []int32) goal {
-	return goal{Leaving: ids, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
+	return goal{Leaving: ids, AtOnce: cmp.Or(sh.AtOnce, atOnce)}
 }
 
 // replaces has others hold what brokers that are gone are to have: nobody else would ever copy that. It holds up none

@@ -14,7 +14,7 @@ import (
 )
 
 // SetDynamic has the settings that all brokers have dynamically be just these: what else there is goes back to what the
-// brokers were started with. Rates of a reassignment are left alone.
+// brokers were started with.
 func (d *Driver) SetDynamic(ctx context.Context, settings map[string]string) error {
 	return d.with(ctx, func(s *session) error {
 		has, err := s.brokerConfig("")
@@ -23,7 +23,7 @@ func (d *Driver) SetDynamic(ctx context.Context, settings map[string]string) err
 		}
 		wanted := map[string]*string{}
 		for name, is := range has {
-			if is.source == dynamicDefault && name != leaderRate && name != followerRate {
+			if is.source == dynamicDefault {
 				wanted[name] = nil
 			}
 		}

@@ -56,14 +56,19 @@ func (s *session) readPartitions(topics []string) ([]partition, error) {
 	return all, s.addMoves(all)
 }
 
-// addMoves adds what reassignments are under way.
-func (s *session) addMoves(all []partition) error {
+// reassignments are those that are under way.
+func (s *session) reassignments() (map[place]partition, error) {
 	// Null has the controller tell of all topics.
 	d, err := s.call(keyListPartitionReassignments, 0, encoder{}.int32(s.milliseconds()).null().tags())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	moving, err := readMoving(d)
+	return readMoving(d)
+}
+
+// addMoves adds what reassignments are under way.
+func (s *session) addMoves(all []partition) error {
+	moving, err := s.reassignments()
 	if err != nil {
 		return err
 	}
@@ -143,7 +148,7 @@ func (s *session) places() ([]placement.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return placesOf(cluster.Brokers, s.cordoned(notFenced(cluster))), nil
+	return placesOf(cluster.Brokers, s.ownSettings(notFenced(cluster)).cordoned), nil
 }
 
 func placesOf(brokers []*sarama.DescribeClusterBroker, cordoned []int32) (all []placement.Broker) {
@@ -175,7 +180,11 @@ func (s *session) reassign(factors map[string]int, problems driver.Problems) (ma
 	if err != nil {
 		return nil, err
 	}
-	return s.submit(movesTo(places, all, factors, problems))
+	moves := movesTo(places, all, factors, problems)
+	if err := s.throttle(moves, nil); err != nil {
+		return nil, err
+	}
+	return s.submit(moves)
 }
 
 // movesTo are the moves of topics to other replication factors.

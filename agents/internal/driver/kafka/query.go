@@ -57,8 +57,8 @@ const (
 	Expendable = "expendable"
 	// Restart <broker> says whether a broker may be restarted now.
 	Restart = "restart"
-	// Status tells what costs little to find out, for probes. It can be asked of a controller that is no broker, and of a
-	// broker while no controller answers.
+	// Status [broker] tells what costs little to find out, for probes; of the broker of the pod also whether its throttle
+	// is on. It can be asked of a controller that is no broker, and of a broker while no controller answers.
 	Status = "status"
 	// Unregister <broker> has the cluster forget a broker that is down and holds nothing.
 	Unregister = "unregister"
@@ -99,7 +99,7 @@ var procedures = map[string]procedure{
 	ReassignStep:   {driver.ReadWrite, 1, 1, stepReassignment},
 	ReassignCancel: {driver.ReadWrite, 0, 0, cancelReassignment},
 	Restart:        {driver.ReadOnly, 1, 1, mayRestart},
-	Status:         {driver.ReadOnly, 0, 0, describeStatus},
+	Status:         {driver.ReadOnly, 0, 1, describeStatus},
 	Unregister:     {driver.ReadWrite, 1, 1, unregister},
 	VoterAdd:       {driver.ReadWrite, 3, 3, addVoter},
 	VoterRemove:    {driver.ReadWrite, 2, 2, removeVoter},

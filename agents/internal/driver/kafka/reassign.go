@@ -31,8 +31,9 @@ type goal struct {
 	// AtOnce is how many partitions may be under way at a time; 0 for atOnce.
 	AtOnce int `json:"atOnce"`
 	// Throttle is how many bytes a second each broker may send, and how many it may receive, for replicas that are not in
-	// sync, and how many it may copy between its volumes; 0 for any number.
-	Throttle int64 `json:"throttle"`
+	// sync, and how many it may copy between its volumes; 0 for any number, nil for what the parameters of the cluster
+	// say.
+	Throttle *int64 `json:"throttle"`
 }
 
 // maxPlanned is how many moves a plan tells, so that what it says can be passed on.
@@ -47,17 +48,6 @@ const (
 	phaseDone   = "Done"
 )
 
-// Settings of a broker that bound what replicas that are not in sync are sent.
-const (
-	leaderRate   = "leader.replication.throttled.rate"
-	followerRate = "follower.replication.throttled.rate"
-	// volumesRate bounds what a broker copies between its volumes.
-	volumesRate = "replica.alter.log.dirs.io.max.bytes.per.second"
-)
-
-// everyReplica of a topic is throttled, as long as it is not in sync.
-const everyReplica = "*"
-
 func goalOf(text string) (goal, error) {
 	var g goal
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -66,7 +56,8 @@ func goalOf(text string) (goal, error) {
 		return goal{}, fmt.Errorf("the goal must be JSON such as {\"leaving\":[3],\"atOnce\":10,\"throttle\":10485760}: %w",
 			err)
 	}
-	if g.AtOnce < 0 || g.Throttle < 0 || g.Balance != placement.KeepInPlace && g.Balance != placement.Even {
+	if g.AtOnce < 0 || g.Throttle != nil && *g.Throttle < 0 ||
+		g.Balance != placement.KeepInPlace && g.Balance != placement.Even {
 		return goal{}, fmt.Errorf("the goal %s has a number below 0, or a balance that is not %q", text, placement.Even)
 	}
 	g.AtOnce = cmp.Or(g.AtOnce, atOnce)
@@ -183,7 +174,7 @@ func (s *session) stepTo(g goal) (reassignment, error) {
 		return s.endWithVolumes(g, all)
 	}
 	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
-	if err := s.throttle(all, begin, g.Throttle); err != nil {
+	if err := s.throttle(begin, g.Throttle); err != nil {
 		return reassignment{}, err
 	}
 	refused, err := s.submit(begin)
@@ -231,95 +222,4 @@ func cancelReassignment(s *session, _ []string) (driver.Table, error) {
 		return driver.Table{}, err
 	}
 	return tableOf([]string{"cancelled"}, number(len(moves)+volumes)), s.unthrottle(all)
-}
-
-// throttle bounds what brokers copy for moves that are about to begin.
-func (s *session) throttle(all []partition, begin []placement.Move, rate int64) error {
-	topics := map[string]string{}
-	for _, move := range begin {
-		if len(move.Added) > 0 {
-			topics[move.Topic] = everyReplica
-		}
-	}
-	if rate == 0 || len(topics) == 0 {
-		return nil
-	}
-	// The rate first: a replica is throttled by what its broker has then.
-	if err := s.setRates(map[string]*string{leaderRate: new(number(rate)), followerRate: new(number(rate))}); err != nil {
-		return err
-	}
-	return s.setThrottled(slices.Sorted(maps.Keys(topics)), new(everyReplica))
-}
-
-// unthrottle takes throttles away where there are some.
-func (s *session) unthrottle(all []partition) error {
-	topics := map[string]bool{}
-	for _, p := range all {
-		topics[p.Topic] = true
-	}
-	var throttled []string
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(topics)), configsAtOnce) {
-		request := &sarama.DescribeConfigsRequest{Version: 4}
-		for _, name := range chunk {
-			request.Resources = append(request.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name,
-				ConfigNames: []string{throttledLeaders, throttledFollowers}})
-		}
-		s.renew()
-		response, err := s.local.DescribeConfigs(request)
-		if err != nil {
-			return fmt.Errorf("cannot read which topics are throttled: %w", err)
-		}
-		for _, resource := range response.Resources {
-			if slices.ContainsFunc(resource.Configs,
-				func(e *sarama.ConfigEntry) bool { return e.Source == sarama.SourceTopic }) {
-				throttled = append(throttled, resource.Name)
-			}
-		}
-	}
-	if err := s.setThrottled(throttled, nil); err != nil {
-		return err
-	}
-	return s.setRates(map[string]*string{leaderRate: nil, followerRate: nil, volumesRate: nil})
-}
-
-// setThrottled sets which replicas of topics are throttled; nil for none.
-func (s *session) setThrottled(topics []string, replicas *string) error {
-	request := &sarama.IncrementalAlterConfigsRequest{Version: 1}
-	for _, topic := range topics {
-		request.Resources = append(request.Resources,
-			&sarama.IncrementalAlterConfigsResource{Type: sarama.TopicResource, Name: topic,
-				ConfigEntries: entriesOf(map[string]*string{throttledLeaders: replicas, throttledFollowers: replicas})})
-	}
-	if len(request.Resources) == 0 {
-		return nil
-	}
-	return alterConfigs(s.local, request)
-}
-
-// setRates sets the rates of all brokers that are alive, as far as they have others. Each broker knows its own alone.
-func (s *session) setRates(rates map[string]*string) error {
-	ids, err := s.alive()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if _, err := s.renewTo(id); err != nil {
-			return err
-		}
-		has, err := s.brokerConfig(number(id))
-		if err != nil {
-			return err
-		}
-		wanted := map[string]*string{}
-		for name, rate := range rates {
-			is, set := has[name]
-			if set != (rate != nil) || rate != nil && is.value != *rate {
-				wanted[name] = rate
-			}
-		}
-		if err := s.setConfig(number(id), wanted); err != nil {
-			return err
-		}
-	}
-	return nil
 }

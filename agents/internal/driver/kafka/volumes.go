@@ -180,8 +180,8 @@ func (s *session) stepVolumes(g goal) (reassignment, error) {
 		return reassignment{}, err
 	}
 	chosen, begun, left := inTurn(plan.moves, max(g.AtOnce-plan.moving, 0))
-	if begun+plan.moving > 0 && g.Throttle > 0 {
-		if err := s.setRates(map[string]*string{volumesRate: new(number(g.Throttle))}); err != nil {
+	if begun+plan.moving > 0 {
+		if err := s.throttleVolumes(g.Throttle); err != nil {
 			return reassignment{}, err
 		}
 	}

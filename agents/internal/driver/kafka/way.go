@@ -25,6 +25,8 @@ type way struct {
 	// username is empty where the listener asks for no login.
 	username, password string
 	mechanism          sarama.SASLMechanism
+	// elsewhere says that others look after the brokers.
+	elsewhere bool
 	// secure has a connection to an address speak TLS; nil where it does not.
 	secure func(connection net.Conn, address string) net.Conn
 }
@@ -113,7 +115,7 @@ func (e External) way() (way, error) {
 		return way{}, err
 	}
 	w := way{addresses: strings.Split(e.Settings[plan.SettingBootstrap], ","), username: texts[e.Account],
-		password: texts[e.Key], mechanism: sarama.SASLMechanism(e.Settings[plan.SettingMechanism])}
+		password: texts[e.Key], mechanism: sarama.SASLMechanism(e.Settings[plan.SettingMechanism]), elsewhere: true}
 	if w.username == "" {
 		return way{}, errors.New("the Secret of the account has no user name: put it there")
 	}
