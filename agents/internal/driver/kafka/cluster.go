@@ -60,8 +60,9 @@ const codeMismatchedEndpoint sarama.KError = 114
 // quorumPatience is how long a broker waits for the controllers before it tells its status without them.
 const quorumPatience = 2 * time.Second
 
-// describeStatus tells what the node knows of the brokers, which log directories it has where it is one, and then what
-// the controllers say of the quorum, and in which directory each of its members keeps the metadata. The columns brokers and alive are empty where the address is that of a controller that is
+// describeStatus tells what the node knows of the brokers, which log directories it has where it is one, of which
+// release line metadata.version is, and then what the controllers say of the quorum, and in which directory each of its
+// members keeps the metadata. The columns brokers and alive are empty where the address is that of a controller that is
 // no broker. Those of the quorum, and the state of the throttle, are missing where a broker reaches no controller in
 // time: it serves its clients also while no controller answers.
 func describeStatus(s *session, node []string) (driver.Table, error) {
@@ -78,6 +79,9 @@ func describeStatus(s *session, node []string) (driver.Table, error) {
 		if all, offline, err := s.ownLogDirs(); err == nil {
 			columns = append(columns, "logDirs", "offlineDirs")
 			values = append(values, strings.Join(all, " "), strings.Join(offline, " "))
+		}
+		if release, err := s.metadataRelease(); err == nil && release != "" {
+			columns, values = append(columns, "metadata"), append(values, release)
 		}
 	}
 	quorum, err := s.quorumWithin(patience)

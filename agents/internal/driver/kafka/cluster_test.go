@@ -74,7 +74,7 @@ func testQuorum(s *server) {
 		s.Errorf("the cluster is %v", cluster)
 	}
 	status := s.query("status")[0]
-	if status["controller"] != cluster["controller"] || status["alive"] != "1 2 3" {
+	if status["controller"] != cluster["controller"] || status["alive"] != "1 2 3" || status["metadata"] != "4.4" {
 		s.Errorf("the status is %v", status)
 	}
 	controller := &server{s.Cluster,

@@ -19,6 +19,7 @@ import (
 // Requests that the library has not, or whose answers it keeps to itself: their keys in Kafka's protocol. All versions
 // that are used here have the flexible encoding (KIP-482).
 const (
+	keyAPIVersions                 = 18
 	keyAlterReplicaLogDirs         = 34
 	keyAlterPartitionReassignments = 45
 	keyListPartitionReassignments  = 46
@@ -93,7 +94,10 @@ func (w *wire) call(limit time.Duration, key, version int16, body encoder) (*dec
 	if id := d.int32(); id != w.last {
 		return nil, errAnswer
 	}
-	d.tags()
+	// Of the answer that tells of versions the head has none: who asks may know no version that has (KIP-511).
+	if key != keyAPIVersions {
+		d.tags()
+	}
 	return d, d.err
 }
 
