@@ -51,10 +51,11 @@ import (
 const system = "zeroinfra-system"
 
 // pluginDirs are the plugins that the tests use: a real one, one with several components and sets, one of what is not
-// in its pods, one whose pods are reached each by itself, and one that is reached by HTTP.
+// in its pods, one whose pods are reached each by itself, one that is reached by HTTP, and Kafka.
 var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0",
 	"testdata/plugins/elsewhere/1.0.0",
-	"testdata/plugins/broker/1.0.0", "testdata/plugins/gate/1.0.0"}
+	"testdata/plugins/broker/1.0.0", "testdata/plugins/gate/1.0.0",
+	"../../../message-operator/plugins/kafka/1.0.0"}
 
 var env *testkit.Env
 
@@ -86,6 +87,8 @@ var prepare = sync.OnceValue(func() error {
 		if len(problems) > 0 {
 			return fmt.Errorf("the plugin is broken: %v", problems)
 		}
+		// The engine of these tests serves one domain.
+		sources[plugin.PartManifest].Data["domain"] = "database"
 		list, err := pluginfolder.Package(sources, system)
 		if err != nil {
 			return err
