@@ -326,6 +326,13 @@ type KafkaClusterStatus struct {
 	// migration says how far the way from ZooKeeper to controllers is; absent without zookeeper.
 	// +optional
 	Migration string `json:"migration,omitempty"`
+	// metadataVersion is the release line that metadata.version of the cluster is of, such as 4.3: version cannot be below
+	// it. It is that of version when the cluster is made, and UpgradeFeatures raises it. Absent while it is not known, and
+	// as long as the metadata is in ZooKeeper.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}\.[0-9]{1,4}$`
+	// +kubebuilder:validation:MaxLength=9
+	MetadataVersion string `json:"metadataVersion,omitempty"`
 	// externalAddresses are what clients outside of the Kubernetes cluster are told of each broker; absent without
 	// external.
 	// +optional
@@ -383,6 +390,7 @@ type KafkaExternalAddress struct {
 // +kubebuilder:validation:XValidation:rule="quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.controllers) || !has(oldSelf.spec.controllers) || quantity(has(self.spec.controllers.storage) && has(self.spec.controllers.storage.size) ? string(self.spec.controllers.storage.size) : '2Gi').compareTo(quantity(has(oldSelf.spec.controllers.storage) && has(oldSelf.spec.controllers.storage.size) ? string(oldSelf.spec.controllers.storage.size) : '2Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="controllers.storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.zookeeper) || !has(oldSelf.spec.zookeeper) || quantity(has(self.spec.zookeeper.storage) && has(self.spec.zookeeper.storage.size) ? string(self.spec.zookeeper.storage.size) : '2Gi').compareTo(quantity(has(oldSelf.spec.zookeeper.storage) && has(oldSelf.spec.zookeeper.storage.size) ? string(oldSelf.spec.zookeeper.storage.size) : '2Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="zookeeper.storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.version) || has(oldSelf.spec.version) && self.spec.version == oldSelf.spec.version || !has(oldSelf.status) || !has(oldSelf.status.metadataVersion) || !self.spec.version.matches('^[0-9]{1,4}([.][0-9]{1,4}){0,2}$') || [self.spec.version.split('.')].all(v, [oldSelf.status.metadataVersion.split('.')].all(m, int(v[0]) > int(m[0]) || int(v[0]) == int(m[0]) && (size(v) < 2 || int(v[1]) >= int(m[1]))))",message="version cannot be below status.metadataVersion: an earlier Kafka cannot read what the cluster writes since UpgradeFeatures has raised metadata.version, which is not lowered again. Set a later version, or copy the topics to another cluster"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 25",message="the name of a KafkaCluster has at most 25 characters"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a KafkaCluster cannot hold a dot: it becomes part of the name of a Service"
 type KafkaCluster struct {

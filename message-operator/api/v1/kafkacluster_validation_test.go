@@ -303,3 +303,61 @@ func TestBootstrapOfACluster(t *testing.T) {
 		"taken out":      {alone, `version: "4.4"`, "bootstrap can neither be added nor taken out"},
 	})
 }
+
+// A version that cannot read what the cluster writes is refused, and any other change goes on.
+func TestVersionBelowMetadataVersion(t *testing.T) {
+	const refusal = "version cannot be below status.metadataVersion"
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ metadata, version, want string }{
+		"not known":       {"", "4.3", ""},
+		"the same":        {"4.3", "4.3", ""},
+		"later":           {"4.3", "4.10", ""},
+		"earlier":         {"4.4", "4.3", refusal},
+		"patch of it":     {"4.4", "4.4.1", ""},
+		"patch of before": {"4.4", "4.3.9", refusal},
+		"major before":    {"4.3", "3.9", refusal},
+		"major":           {"4.3", "5", ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			obj := cluster(t, namespace, strings.ReplaceAll(title, " ", "-"), ``)
+			if err := env.Client.Create(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+			if c.metadata != "" {
+				if err := unstructured.SetNestedField(obj.Object, c.metadata, "status", "metadataVersion"); err != nil {
+					t.Fatal(err)
+				}
+				if err := env.Client.Status().Update(t.Context(), obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := unstructured.SetNestedField(obj.Object, c.version, "spec", "version"); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Refused(t, env.Client.Update(t.Context(), obj), c.want)
+		})
+	}
+}
+
+// Where metadata.version was raised after the version had been set back, the object can be mended, and its status be
+// written.
+func TestObjectBelowMetadataVersionCanBeMended(t *testing.T) {
+	obj := cluster(t, env.Namespace(t), "a", `version: "4.3"`)
+	if err := env.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(obj.Object, "4.4", "status", "metadataVersion"); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Status().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	for field, value := range map[string]any{"profile": "Latency", "version": "4.4"} {
+		if err := unstructured.SetNestedField(obj.Object, value, "spec", field); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Client.Update(t.Context(), obj); err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -37,3 +37,18 @@ func TestRebuildMemberOfKafka(t *testing.T) {
 		}
 	}
 }
+
+// A rebalance goes by the throttle that it is given, 0 for none, and else by that of the cluster.
+func TestThrottleOfRebalanceOfKafka(t *testing.T) {
+	template := ofShipped(t, "kafka", "combined", "Rebalance")
+	step, _ := template.Step("move")
+	for throttle, want := range map[string]string{"": "null", "0": "0", "1048576": "1048576"} {
+		variables := map[string]any{"parameters": map[string]any{"throttle": throttle, "atOnce": "20", "empty": "",
+			"broker": ""}}
+		goal, err := template.Text("move", step.Agent.Parameters["goal"], variables)
+		if want := `{"balance":"even","atOnce":20,"throttle":` + want +
+			`,"emptied":{"directory":"","broker":""}}`; err != nil || goal != want {
+			t.Errorf("throttle %q: the goal is %s, %v; want %s", throttle, goal, err, want)
+		}
+	}
+}

@@ -137,11 +137,17 @@ func TestKafkaCluster(t *testing.T) {
 	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
 	p.goesOn()
 	k.brokersStartedFirst()
+	k.metadataIs(cluster, "4.3")
 	features := framework.NewOperation("features", "UpgradeFeatures", reference(), "release", "4.4")
 	s.Create(features)
 	s.WaitForOperation(features.Name)
 	p.goesOn()
 	p.judge("4.3 to 4.4")
+	k.metadataIs(cluster, "4.4")
+	back := cluster.DeepCopy()
+	back.Spec.Version = "4.3"
+	k.ExpectRefused(framework.Cluster.Client.Patch(k.Ctx, back, client.MergeFrom(cluster)),
+		"version cannot be below status.metadataVersion")
 	if !strings.HasPrefix(cluster.Status.Version, "4.4") {
 		t.Errorf("the version is %q", cluster.Status.Version)
 	}
@@ -158,6 +164,20 @@ func TestKafkaCluster(t *testing.T) {
 			err = errors.New("it is there")
 		}
 		return err
+	})
+}
+
+// metadataIs waits until the status tells of which release line metadata.version is.
+func (k *kafka) metadataIs(cluster *messagev1.KafkaCluster, line string) {
+	k.Helper()
+	k.Eventually(framework.SettleTimeout, "metadata.version is that of "+line, func() error {
+		if err := k.Get(cluster.Name, cluster); err != nil {
+			return err
+		}
+		if is := cluster.Status.MetadataVersion; is != line {
+			return fmt.Errorf("it is that of %q", is)
+		}
+		return nil
 	})
 }
 

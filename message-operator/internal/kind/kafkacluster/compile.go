@@ -45,6 +45,9 @@ func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
 		app, err := compileExternal(spec)
 		return &typed.Output{Application: app}, err
 	}
+	if err := checkVersion(k); err != nil {
+		return nil, err
+	}
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	brokers := &app.Spec.Components[0]
 	brokers.Replicas, brokers.Parameters = new(cmp.Or(spec.Replicas, defaultReplicas)), parameters(spec)

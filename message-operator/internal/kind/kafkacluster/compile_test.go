@@ -3,10 +3,13 @@
 package kafkacluster
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 )
@@ -74,4 +77,21 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"components[zookeeper].storage.size": {Spec: `{"zookeeper":{"storage":{"size":"5Gi"}}}`,
 			Compiled: `"storage":{"size":"5Gi"}`},
 	})
+}
+
+func TestCompileRefusesAVersionThatCannotReadTheMetadata(t *testing.T) {
+	for _, c := range []struct{ version, metadata, want string }{
+		{"4.3", "", ""}, {"4.3", "4.3", ""}, {"4.4", "4.3", ""}, {"4.10", "4.9", ""},
+		{"4.3", "4.4", "version 4.3 is below status.metadataVersion 4.4"},
+		{"3.9", "4.3", "Nothing is changed: set version to 4.3 or later"},
+	} {
+		in := &messagev1.KafkaCluster{Status: messagev1.KafkaClusterStatus{MetadataVersion: c.metadata}}
+		in.Spec.Version = c.version
+		_, err := Kind{}.Compile(in)
+		var refusal *typed.Refusal
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &refusal) ||
+			refusal.Reason != platformv1.ReasonVersionNotSupported || !strings.Contains(refusal.Message, c.want)) {
+			t.Errorf("version %s with the metadata of %s: %v", c.version, c.metadata, err)
+		}
+	}
 }

@@ -3,6 +3,8 @@
 package kafkacluster
 
 import (
+	"cmp"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
@@ -26,6 +28,8 @@ func (Kind) Report(k *messagev1.KafkaCluster, app *platformv1.Application) {
 	instance.Report(&s.InstanceStatus, app)
 	s.Brokers, s.Controllers, s.ZooKeeper, s.ExternalAddresses, s.Racks = "", "", "", nil, nil
 	s.Directories = directoriesOf(app)
+	// It is never lowered: what was read holds while no broker says it.
+	s.MetadataVersion = cmp.Or(metadataVersionOf(app), s.MetadataVersion)
 	s.Migration = migrations[stageOf(&k.Spec)]
 	if b := k.Spec.Bootstrap; b != nil && len(b.Servers) > 0 {
 		s.Endpoint = b.Servers[0]

@@ -84,3 +84,26 @@ func TestReport(t *testing.T) {
 		})
 	}
 }
+
+// What no broker tells any more, as in a cluster that is stopped, is what was last told.
+func TestReportOfTheMetadataVersion(t *testing.T) {
+	for name, c := range map[string]struct{ was, message, want string }{
+		"not known":         {"", "", ""},
+		"told":              {"", "metadata.version is that of Kafka 4.3: run the Operation UpgradeFeatures", "4.3"},
+		"raised":            {"4.3", "metadata.version is that of Kafka 4.4", "4.4"},
+		"told no more":      {"4.3", "", "4.3"},
+		"told of something": {"4.3", "pod \"k-0\": the plugin gives no status", "4.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &platformv1.Application{}
+			if c.message != "" {
+				app.Status.Conditions = []metav1.Condition{{Type: featuresCondition, Message: c.message}}
+			}
+			k := &messagev1.KafkaCluster{Status: messagev1.KafkaClusterStatus{MetadataVersion: c.was}}
+			Kind{}.Report(k, app)
+			if k.Status.MetadataVersion != c.want {
+				t.Errorf("got %q, want %q", k.Status.MetadataVersion, c.want)
+			}
+		})
+	}
+}
