@@ -3,8 +3,10 @@
 package kafka
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/IBM/sarama"
 
@@ -58,6 +60,19 @@ func TestABrokerThatIsAwayIsTold(t *testing.T) {
 	if _, err := d.Observe(t.Context(), KindTopic, []driver.Query{{Name: "t"}}); err == nil ||
 		!strings.Contains(err.Error(), "cannot reach Kafka at 127.0.0.1:1") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestABrokerStopsWhereNobodyCanTell: it waits less long for that than for a broker that is away.
+func TestABrokerStopsWhereNobodyCanTell(t *testing.T) {
+	t.Parallel()
+	const away = 16 * time.Second
+	d := New(Options{Address: "127.0.0.1:1", Password: func() (string, error) { return "", nil }})
+	ctx, cancel := context.WithTimeout(t.Context(), away)
+	defer cancel()
+	if err := d.AwaitRestart(ctx, "1", away); err == nil || !strings.Contains(err.Error(), "cannot reach Kafka") ||
+		ctx.Err() != nil {
+		t.Errorf("got %v, %v", err, ctx.Err())
 	}
 }
 

@@ -27,19 +27,23 @@ type refusal struct {
 
 // AwaitRestart waits until a broker may be stopped: no partition is left with fewer replicas in sync than
 // min.insync.replicas, and then the other brokers take records with acks=all. It waits for as long as ctx while
-// replicas catch up that are there, and for away in a row where that alone would not do, such as while another broker
-// is down. The error says what is in the way when the time is over.
+// replicas catch up that are there, for away in a row where that alone would not do, such as while another broker is
+// down, and for a quarter of away in a row while nobody can tell, such as in a cluster that is deleted: its controllers
+// have ended before. The error says what is in the way when the time is over.
 func (d *Driver) AwaitRestart(ctx context.Context, node string, away time.Duration) error {
 	id, err := brokerOf(node)
 	if err != nil {
 		return err
 	}
 	began, last := time.Now(), ""
-	hopeful := began
-	for ctx.Err() == nil && time.Since(hopeful) < away {
+	hopeful, told := began, began
+	for ctx.Err() == nil && time.Since(hopeful) < away && time.Since(told) < away/4 {
 		now, refused := d.restartRefusal(ctx, id)
 		if refused == nil && now.reason == "" {
 			return nil
+		}
+		if refused == nil {
+			told = time.Now()
 		}
 		// What was cut off tells less than what was seen before.
 		if err = refused; err == nil && (ctx.Err() == nil || last == "") {
