@@ -196,18 +196,20 @@ func next(sh shape, f found) memberStep {
 	}
 	if slices.Contains(sh.Roles, roleBroker) {
 		steps = append(steps,
+			func() memberStep { return unthrottles(staying, f) },
 			func() memberStep { return serves(staying, f) },
 			func() memberStep { return welcomes(staying, f) },
 			func() memberStep { return releases(slices.Concat(staying, leaving), leaving, f) },
 			func() memberStep { return drains(sh, leaving, f) },
-			func() memberStep { return unthrottles(f) },
 			func() memberStep { return forgets(slices.Concat(staying, leaving), f) })
 	}
 	if slices.Contains(sh.Roles, roleController) {
 		steps = append(steps, func() memberStep { return leaves(leaving, f.quorum) })
 	}
 	if slices.Contains(sh.Roles, roleBroker) {
-		steps = append(steps, func() memberStep { return replaces(sh, f) })
+		steps = append(steps,
+			func() memberStep { return replaces(sh, f) },
+			func() memberStep { return hears(f) })
 	}
 	for _, step := range steps {
 		if s := step(); s.phase != "" {
@@ -327,16 +329,25 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 }
 
 // unthrottles takes the throttle off when all has moved, and also where the move was called off, or whoever asked for
-// it is gone.
-func unthrottles(f found) memberStep {
-	switch {
-	case !f.throttled && len(f.silent) > 0:
-		return waitFor("brokers %s do not say whether their throttle is on", numbers(f.silent))
-	case !f.throttled:
+// it is gone. It comes first: what else waits would leave replicas slow that only catch up.
+func unthrottles(staying []int32, f found) memberStep {
+	if moves := f.moves > 0 && f.problem == nil && serves(staying, f).phase == ""; moves || !f.throttled {
 		return memberStep{}
 	}
-	return work("no replica moves any more, and the throttle is taken off",
-		func(s *session) error { return s.unthrottle(f.partitions) })
+	return work("no replica moves any more, and the throttle is taken off", func(s *session) error {
+		if moves, err := s.reassignments(); err != nil || len(moves) > 0 {
+			return err
+		}
+		return s.unthrottle(f.partitions)
+	})
+}
+
+// hears waits for brokers that do not say whether their throttle is on.
+func hears(f found) memberStep {
+	if f.throttled || len(f.silent) == 0 {
+		return memberStep{}
+	}
+	return waitFor("brokers %s do not say whether their throttle is on", numbers(f.silent))
 }
 
 // heldBy counts the replicas that brokers have and get.

@@ -181,7 +181,7 @@ func (s *session) reassign(factors map[string]int, problems driver.Problems) (ma
 		return nil, err
 	}
 	moves := movesTo(places, all, factors, problems)
-	if err := s.throttle(moves, nil); err != nil {
+	if err := s.throttle(nil, moves, nil); err != nil {
 		return nil, err
 	}
 	return s.submit(moves)

@@ -174,7 +174,8 @@ func (s *session) stepTo(g goal) (reassignment, error) {
 		return s.endWithVolumes(g, all)
 	}
 	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
-	if err := s.throttle(begin, g.Throttle); err != nil {
+	// Where nothing begins a broker that does not answer now can wait for the next step.
+	if err := s.throttle(all, begin, g.Throttle); err != nil && len(begin) > 0 {
 		return reassignment{}, err
 	}
 	refused, err := s.submit(begin)

@@ -17,8 +17,23 @@ const (
 	awaitLongPause = 10 * time.Second
 )
 
+// waits are how long a broker that is to stop waits for what.
+type waits struct {
+	// away is for brokers that are down, and silence for an answer; each in a row.
+	away, silence time.Duration
+	// look is for the answer of one look.
+	look time.Duration
+}
+
+const (
+	awaitSilence = 30 * time.Second
+	awaitLook    = 15 * time.Second
+)
+
 // refusal says why a broker must not be stopped now.
 type refusal struct {
+	// told says that the cluster has told which replicas are in sync.
+	told bool
 	// reason; empty when it may be stopped.
 	reason string
 	// catchesUp says that waiting helps although no broker comes back: replicas that are there catch up.
@@ -28,22 +43,23 @@ type refusal struct {
 // AwaitRestart waits until a broker may be stopped: no partition is left with fewer replicas in sync than
 // min.insync.replicas, and then the other brokers take records with acks=all. It waits for as long as ctx while
 // replicas catch up that are there, for away in a row where that alone would not do, such as while another broker is
-// down, and for a quarter of away in a row while nobody can tell, such as in a cluster that is deleted: its controllers
-// have ended before. The error says what is in the way when the time is over.
+// down, and for half a minute where nobody can tell, such as in a namespace that is deleted: its controllers have ended
+// before. The error says what is in the way when the time is over.
 func (d *Driver) AwaitRestart(ctx context.Context, node string, away time.Duration) error {
+	return d.awaitRestart(ctx, node, waits{away, awaitSilence, awaitLook})
+}
+
+func (d *Driver) awaitRestart(ctx context.Context, node string, waits waits) error {
 	id, err := brokerOf(node)
 	if err != nil {
 		return err
 	}
 	began, last := time.Now(), ""
 	hopeful, told := began, began
-	for ctx.Err() == nil && time.Since(hopeful) < away && time.Since(told) < away/4 {
-		now, refused := d.restartRefusal(ctx, id)
+	for ctx.Err() == nil && time.Since(hopeful) < waits.away && time.Since(told) < waits.silence {
+		now, refused := d.restartRefusal(ctx, id, waits.look)
 		if refused == nil && now.reason == "" {
 			return nil
-		}
-		if refused == nil {
-			told = time.Now()
 		}
 		// What was cut off tells less than what was seen before.
 		if err = refused; err == nil && (ctx.Err() == nil || last == "") {
@@ -51,6 +67,9 @@ func (d *Driver) AwaitRestart(ctx context.Context, node string, away time.Durati
 		}
 		if now.catchesUp {
 			hopeful = time.Now()
+		}
+		if now.told {
+			told = time.Now()
 		}
 		pause := awaitPause
 		if time.Since(began) > time.Minute {
@@ -67,10 +86,12 @@ func (d *Driver) AwaitRestart(ctx context.Context, node string, away time.Durati
 	return fmt.Errorf("broker %s is stopped although %s", node, last)
 }
 
-// restartRefusal says why a broker must not be stopped now.
-func (d *Driver) restartRefusal(ctx context.Context, id int32) (refusal, error) {
+// restartRefusal says why a broker must not be stopped now. The cluster has so long to tell what is in sync.
+func (d *Driver) restartRefusal(ctx context.Context, id int32, limit time.Duration) (refusal, error) {
 	held, now := placement.Holding{}, refusal{}
-	err := d.with(ctx, func(s *session) error {
+	look, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := d.with(look, func(s *session) error {
 		all, err := s.everything()
 		if err != nil {
 			return err
@@ -78,7 +99,7 @@ func (d *Driver) restartRefusal(ctx context.Context, id int32) (refusal, error) 
 		all = withoutCanary(all)
 		held = placement.Held(all, id)
 		verdict := placement.Restart(all, id)
-		now = refusal{blocked(verdict, id), !verdict.MayRestart() && len(verdict.Lost) == 0}
+		now = refusal{true, blocked(verdict, id), !verdict.MayRestart() && len(verdict.Lost) == 0}
 		return nil
 	})
 	// A broker that holds nothing, such as one that leaves, is missed by nobody. It gets no replica of the canary's topic.

@@ -5,7 +5,9 @@ package kafka
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/IBM/sarama"
 
@@ -38,10 +40,10 @@ type bounds map[string]string
 // default: the parameters of these names. A cluster that others look after is left without: they would have to take the
 // throttle off.
 func (s *session) ratesOf(throttle *int64) (bounds, error) {
-	switch {
-	case s.way.elsewhere, throttle != nil && *throttle == 0:
+	if s.way.elsewhere {
 		return nil, nil
-	case throttle != nil:
+	}
+	if throttle != nil && *throttle > 0 {
 		rate := number(*throttle)
 		return bounds{leaderRate: rate, followerRate: rate, volumesRate: rate}, nil
 	}
@@ -55,7 +57,14 @@ func (s *session) ratesOf(throttle *int64) (bounds, error) {
 			found[name] = is.value
 		}
 	}
-	return found, nil
+	if throttle == nil {
+		return found, nil
+	}
+	// Topics say what is throttled between brokers. Between volumes all is, by the default where a broker has no rate.
+	if _, bounded := found[volumesRate]; bounded {
+		return bounds{volumesRate: strconv.FormatInt(math.MaxInt64, 10)}, nil
+	}
+	return nil, nil
 }
 
 // only are the rates of some settings.
@@ -69,9 +78,15 @@ func (b bounds) only(names ...string) map[string]*string {
 	return some
 }
 
-// throttle bounds what brokers copy for moves that are about to begin.
-func (s *session) throttle(begin []placement.Move, throttle *int64) error {
+// throttle bounds what brokers copy for moves that are about to begin, and, of all partitions, for those that have
+// begun: somebody else may have taken the throttle off before.
+func (s *session) throttle(all []partition, begin []placement.Move, throttle *int64) error {
 	topics := map[string]bool{}
+	for _, p := range all {
+		if len(p.Adding) > 0 {
+			topics[p.Topic] = true
+		}
+	}
 	for _, move := range begin {
 		if len(move.Added) > 0 {
 			topics[move.Topic] = true
@@ -101,8 +116,25 @@ func (s *session) throttleVolumes(throttle *int64) error {
 	return s.setRates(asked.only(volumesRate))
 }
 
-// unthrottle takes throttles away where there are some: the rates last, so that who dies in between is seen to.
+// unthrottle takes throttles away where there are some: the rates after the topics, so that who dies in between is seen
+// to, and then those of topics that came or were throttled meanwhile, which nobody would look for any more.
 func (s *session) unthrottle(all []partition) error {
+	if err := s.unthrottleTopics(all); err != nil {
+		return err
+	}
+	if err := s.setRates(map[string]*string{leaderRate: nil, followerRate: nil, volumesRate: nil}); err != nil {
+		return err
+	}
+	s.renew()
+	all, err := s.allPartitions()
+	if err != nil || slices.ContainsFunc(all, partition.Moving) {
+		return err
+	}
+	return s.unthrottleTopics(all)
+}
+
+// unthrottleTopics has no replica of these partitions be throttled.
+func (s *session) unthrottleTopics(all []partition) error {
 	topics := map[string]bool{}
 	for _, p := range all {
 		topics[p.Topic] = true
@@ -120,16 +152,17 @@ func (s *session) unthrottle(all []partition) error {
 			return fmt.Errorf("cannot read which topics are throttled: %w", err)
 		}
 		for _, resource := range response.Resources {
+			code := sarama.KError(resource.ErrorCode)
+			if code != sarama.ErrNoError && code != sarama.ErrUnknownTopicOrPartition {
+				return fmt.Errorf("cannot read whether topic %q is throttled: %w", resource.Name, code)
+			}
 			if slices.ContainsFunc(resource.Configs,
 				func(e *sarama.ConfigEntry) bool { return e.Source == sarama.SourceTopic }) {
 				throttled = append(throttled, resource.Name)
 			}
 		}
 	}
-	if err := s.setThrottled(throttled, nil); err != nil {
-		return err
-	}
-	return s.setRates(map[string]*string{leaderRate: nil, followerRate: nil, volumesRate: nil})
+	return s.setThrottled(throttled, nil)
 }
 
 // setThrottled sets which replicas of topics are throttled; nil for none.
