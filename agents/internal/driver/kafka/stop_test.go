@@ -34,10 +34,11 @@ func TestABrokerWaitsForWhatCatchesUp(t *testing.T) {
 	s.throttleFollowersOf("orders")
 	s.query(kafka.ConfigSet, "2", `{"follower.replication.throttled.rate":"1"}`)
 	s.Nodes[1].Kill()
+	// It may have been the leader.
+	s.until("the broker is down", func(row map[string]string) bool { return row["alive"] == "2" }, "cluster")
 	s.produce("orders", 600)
 	s.until("the topic cannot do without another one", func(row map[string]string) bool { return row["may"] == "no" },
 		"restart", "3")
-	s.until("the broker is down", func(row map[string]string) bool { return row["alive"] == "2" }, "cluster")
 
 	const says = "broker 3 is stopped although without broker 3 too few replicas would be in sync of orders-0"
 	ctx, cancel := context.WithTimeout(s.Context(), callTime)
