@@ -4,9 +4,13 @@
 package unit
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -62,4 +66,47 @@ func definitions(t *testing.T) map[string][]byte {
 		t.Errorf("only %d definitions were found: the search is broken", len(found))
 	}
 	return found
+}
+
+// revisions has a line for each definition: its file, its revision, and the digest of all else.
+const revisions = "testdata/definitions.txt"
+
+var revisionLine = regexp.MustCompile(`(?m)^    platform\.zeroinfra\.github\.com/crd-revision: "(\d+)"\n`)
+
+// A definition that changes has a higher revision: a cluster that has one of the same revision keeps that, and the API
+// server then drops what only the other one knows. Where two branches change a definition, each with the same new
+// revision, their lines of the record are in conflict.
+func TestADefinitionThatChangesHasAHigherRevision(t *testing.T) {
+	files, err := filepath.Glob("../../*/config/crd/bases/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no module has a definition: %v", err)
+	}
+	record := linesOf(t, revisions)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := revisionLine.FindSubmatch(data)
+		if found == nil {
+			t.Errorf("%s has no revision: run make generate", file)
+			continue
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		same := name + " " + string(found[1]) + " "
+		is := same + fmt.Sprintf("sha256:%x", sha256.Sum256(revisionLine.ReplaceAll(data, nil)))
+		switch was := record[name]; {
+		case was == is:
+		case strings.HasPrefix(was, same):
+			t.Errorf("%s is another definition than the one that had revision %s, and clusters with that one would keep it: "+
+				"set its annotation crd-revision to the next number, run make generate, and correct its line in test/unit/%s",
+				file, found[1], revisions)
+		default:
+			t.Errorf("the line of %s in test/unit/%s is %q: have it be %q", name, revisions, was, is)
+		}
+		delete(record, name)
+	}
+	for name := range record {
+		t.Errorf("no module has the definition %s any more: take its line out of test/unit/%s", name, revisions)
+	}
 }

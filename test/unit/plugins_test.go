@@ -27,7 +27,7 @@ func TestVersionsOfPluginsStayAsTheyAre(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no chart has a plugin: %v", err)
 	}
-	record := pinnedVersions(t)
+	record := linesOf(t, pinned)
 	for _, file := range files {
 		version := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		is := version + " " + digestOfPlugin(t, file)
@@ -49,10 +49,10 @@ func TestVersionsOfPluginsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// pinnedVersions are the lines of the record, by name and version.
-func pinnedVersions(t *testing.T) map[string]string {
+// linesOf are the lines of a record, by their first word.
+func linesOf(t *testing.T, record string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(pinned)
+	data, err := os.ReadFile(record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func pinnedVersions(t *testing.T) map[string]string {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		version, _, _ := strings.Cut(line, " ")
-		if _, twice := found[version]; twice {
-			t.Fatalf("%s has two lines for %s", pinned, version)
+		name, _, _ := strings.Cut(line, " ")
+		if _, twice := found[name]; twice {
+			t.Fatalf("%s has two lines for %s", record, name)
 		}
-		found[version] = line
+		found[name] = line
 	}
 	return found
 }
