@@ -80,14 +80,14 @@ func TestALabelOfAnotherDomain(t *testing.T) {
 		}
 	}
 
-	foreign := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "kafka-1.0.0",
+	foreign := &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "nats-1.0.0",
 		Labels: map[string]string{platformv1.DomainLabel: "message"}},
-		Spec: platformv1.PluginSpec{Plugin: "kafka", Version: "1.0.0", Domain: "message"}}
+		Spec: platformv1.PluginSpec{Plugin: "nats", Version: "1.0.0", Domain: "message"}}
 	if err := env.Client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), foreign) })
-	misled := testkit.BuildApplication(namespace, "kafka-a").Domain("database").Plugin("kafka", "1.0.0").Build()
+	misled := testkit.BuildApplication(namespace, "nats-a").Domain("database").Plugin("nats", "1.0.0").Build()
 	create(t, misled)
 	testkit.WaitForCondition(t, env.Client, misled, platformv1.StalledCondition, metav1.ConditionTrue)
 	want := `remove the label, and the operator of domain "message" takes this Application`
