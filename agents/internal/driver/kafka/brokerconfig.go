@@ -49,38 +49,28 @@ func (s *session) brokerConfig(name string) (map[string]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := broker.DescribeConfigs(&sarama.DescribeConfigsRequest{Version: 4,
-		Resources: []*sarama.ConfigResource{{Type: sarama.BrokerResource, Name: name}}})
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration of broker %q: %w", name, err)
-	}
-	settings := map[string]setting{}
-	for _, resource := range response.Resources {
-		if code := sarama.KError(resource.ErrorCode); code != sarama.ErrNoError {
-			return nil, fmt.Errorf("cannot read the configuration of broker %q: %w", name, answer{code, resource.ErrorMsg})
-		}
-		for _, entry := range resource.Configs {
-			if source, is := sources[entry.Source]; is {
-				settings[entry.Name] = setting{entry.Value, source}
-			}
-		}
-	}
-	return settings, nil
+	settings, err := settingsOf(broker, name)
+	maps.DeleteFunc(settings, func(_ string, is setting) bool { return is.source == "" })
+	return settings, err
 }
 
-// settingsOf reads some settings of a broker from itself. One that its version does not know is left out, and so is the
-// source of one that nobody has set.
+// settingsOf reads some settings of a broker from itself, and all where none is named. One that its version does not
+// know is left out, and so is the source of one that nobody has set.
 func settingsOf(broker *sarama.Broker, name string, settings ...string) (map[string]setting, error) {
 	response, err := broker.DescribeConfigs(&sarama.DescribeConfigsRequest{Version: 4,
 		Resources: []*sarama.ConfigResource{{Type: sarama.BrokerResource, Name: name, ConfigNames: settings}}})
-	if err != nil {
-		return nil, err
+	if err == nil && len(response.Resources) != 1 {
+		err = errAnswer
 	}
-	if len(response.Resources) != 1 || response.Resources[0].ErrorCode != 0 {
-		return nil, errAnswer
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration of broker %q: %w", name, err)
+	}
+	resource := response.Resources[0]
+	if code := sarama.KError(resource.ErrorCode); code != sarama.ErrNoError {
+		return nil, fmt.Errorf("cannot read the configuration of broker %q: %w", name, answer{code, resource.ErrorMsg})
 	}
 	has := map[string]setting{}
-	for _, entry := range response.Resources[0].Configs {
+	for _, entry := range resource.Configs {
 		has[entry.Name] = setting{entry.Value, sources[entry.Source]}
 	}
 	return has, nil

@@ -63,36 +63,48 @@ func encoded(value any) string {
 // topicConfigs are the settings of topics that are not the cluster's, by topic.
 func (s *session) topicConfigs(names []string) (map[string]map[string]string, error) {
 	configs := map[string]map[string]string{}
-	for chunk := range slices.Chunk(names, configsAtOnce) {
+	return configs, s.eachConfig(names, nil, func(topic string, entries []*sarama.ConfigEntry) error {
+		config := map[string]string{}
+		for _, entry := range entries {
+			if entry.Source == sarama.SourceTopic && entry.Name != throttledLeaders && entry.Name != throttledFollowers {
+				config[entry.Name] = entry.Value
+			}
+		}
+		configs[topic] = config
+		return nil
+	})
+}
+
+// eachConfig calls do with some settings of each of these topics, and with all where none is named. A topic that went
+// while it was looked at is left out.
+func (s *session) eachConfig(topics, settings []string,
+	do func(topic string, entries []*sarama.ConfigEntry) error) error {
+	for chunk := range slices.Chunk(topics, configsAtOnce) {
 		request := &sarama.DescribeConfigsRequest{Version: 4}
 		for _, name := range chunk {
-			request.Resources = append(request.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name})
+			request.Resources = append(request.Resources,
+				&sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: settings})
 		}
 		s.renew()
 		response, err := s.local.DescribeConfigs(request)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the configuration of topics: %w", err)
+			return fmt.Errorf("cannot read the configuration of topics: %w", err)
 		}
 		for _, resource := range response.Resources {
-			code := sarama.KError(resource.ErrorCode)
-			if code == sarama.ErrUnknownTopicOrPartition {
-				// It went while it was looked at.
+			switch code := sarama.KError(resource.ErrorCode); code {
+			case sarama.ErrUnknownTopicOrPartition:
 				continue
-			}
-			if code != sarama.ErrNoError {
-				return nil, fmt.Errorf("cannot read the configuration of topic %q: %w", resource.Name,
+			case sarama.ErrNoError:
+			default:
+				return fmt.Errorf("cannot read the configuration of topic %q: %w", resource.Name,
 					answer{code, resource.ErrorMsg})
 			}
-			config := map[string]string{}
-			for _, entry := range resource.Configs {
-				if entry.Source == sarama.SourceTopic && entry.Name != throttledLeaders && entry.Name != throttledFollowers {
-					config[entry.Name] = entry.Value
-				}
+			if err := do(resource.Name, resource.Configs); err != nil {
+				return err
 			}
-			configs[resource.Name] = config
 		}
 	}
-	return configs, nil
+	return nil
 }
 
 // setConfigs sets what is asked for and not so, and unsets what is set and not asked for.

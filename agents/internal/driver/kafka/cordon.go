@@ -46,7 +46,7 @@ func (s *session) ownSettings(ids []int32) (own ownSettings) {
 			if err != nil {
 				continue
 			}
-			has, err := settingsOf(broker, number(id), settingCordoned, leaderRate, followerRate, volumesRate)
+			has, err := settingsOf(broker, number(id), append([]string{settingCordoned}, throttleRates...)...)
 			if err != nil {
 				continue
 			}

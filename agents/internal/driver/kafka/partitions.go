@@ -112,29 +112,17 @@ func (s *session) addMinimums(all []partition) error {
 	for _, p := range all {
 		topics[p.Topic] = 0
 	}
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(topics)), configsAtOnce) {
-		request := &sarama.DescribeConfigsRequest{Version: 4}
-		for _, name := range chunk {
-			request.Resources = append(request.Resources,
-				&sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: []string{settingMinISR}})
-		}
-		s.renew()
-		response, err := s.local.DescribeConfigs(request)
-		if err != nil {
-			return fmt.Errorf("cannot read %s: %w", settingMinISR, err)
-		}
-		for _, resource := range response.Resources {
-			code := sarama.KError(resource.ErrorCode)
-			// One that went while it was looked at has none.
-			if code != sarama.ErrNoError && code != sarama.ErrUnknownTopicOrPartition {
-				return fmt.Errorf("cannot read %s of topic %q: %w", settingMinISR, resource.Name, answer{code, resource.ErrorMsg})
-			}
-			for _, entry := range resource.Configs {
-				if topics[resource.Name], err = strconv.Atoi(entry.Value); err != nil {
-					return fmt.Errorf("%s of topic %q is %q", settingMinISR, resource.Name, entry.Value)
+	err := s.eachConfig(slices.Sorted(maps.Keys(topics)), []string{settingMinISR},
+		func(topic string, entries []*sarama.ConfigEntry) (err error) {
+			for _, entry := range entries {
+				if topics[topic], err = strconv.Atoi(entry.Value); err != nil {
+					return fmt.Errorf("%s of topic %q is %q", settingMinISR, topic, entry.Value)
 				}
 			}
-		}
+			return nil
+		})
+	if err != nil {
+		return err
 	}
 	for i, p := range all {
 		all[i].MinISR = topics[p.Topic]

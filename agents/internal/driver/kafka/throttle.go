@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/IBM/sarama"
 
@@ -22,6 +21,9 @@ const (
 	// volumesRate bounds what a broker copies between its volumes.
 	volumesRate = "replica.alter.log.dirs.io.max.bytes.per.second"
 )
+
+// throttleRates are those settings.
+var throttleRates = []string{leaderRate, followerRate, volumesRate}
 
 // everyReplica of a topic is throttled, as long as it is not in sync.
 const everyReplica = "*"
@@ -52,7 +54,7 @@ func (s *session) ratesOf(throttle *int64) (bounds, error) {
 		return nil, err
 	}
 	found := bounds{}
-	for _, name := range []string{leaderRate, followerRate, volumesRate} {
+	for _, name := range throttleRates {
 		if is := all[name]; is.source == dynamicDefault {
 			found[name] = is.value
 		}
@@ -62,7 +64,7 @@ func (s *session) ratesOf(throttle *int64) (bounds, error) {
 	}
 	// Topics say what is throttled between brokers. Between volumes all is, by the default where a broker has no rate.
 	if _, bounded := found[volumesRate]; bounded {
-		return bounds{volumesRate: strconv.FormatInt(math.MaxInt64, 10)}, nil
+		return bounds{volumesRate: number(int64(math.MaxInt64))}, nil
 	}
 	return nil, nil
 }
@@ -140,27 +142,15 @@ func (s *session) unthrottleTopics(all []partition) error {
 		topics[p.Topic] = true
 	}
 	var throttled []string
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(topics)), configsAtOnce) {
-		request := &sarama.DescribeConfigsRequest{Version: 4}
-		for _, name := range chunk {
-			request.Resources = append(request.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name,
-				ConfigNames: []string{throttledLeaders, throttledFollowers}})
-		}
-		s.renew()
-		response, err := s.local.DescribeConfigs(request)
-		if err != nil {
-			return fmt.Errorf("cannot read which topics are throttled: %w", err)
-		}
-		for _, resource := range response.Resources {
-			code := sarama.KError(resource.ErrorCode)
-			if code != sarama.ErrNoError && code != sarama.ErrUnknownTopicOrPartition {
-				return fmt.Errorf("cannot read whether topic %q is throttled: %w", resource.Name, code)
+	err := s.eachConfig(slices.Sorted(maps.Keys(topics)), []string{throttledLeaders, throttledFollowers},
+		func(topic string, entries []*sarama.ConfigEntry) error {
+			if slices.ContainsFunc(entries, func(e *sarama.ConfigEntry) bool { return e.Source == sarama.SourceTopic }) {
+				throttled = append(throttled, topic)
 			}
-			if slices.ContainsFunc(resource.Configs,
-				func(e *sarama.ConfigEntry) bool { return e.Source == sarama.SourceTopic }) {
-				throttled = append(throttled, resource.Name)
-			}
-		}
+			return nil
+		})
+	if err != nil {
+		return err
 	}
 	return s.setThrottled(throttled, nil)
 }
@@ -220,7 +210,7 @@ func (s *session) otherRates(id int32, wanted map[string]*string) (map[string]*s
 	}
 	has, err := settingsOf(w.broker, number(id), slices.Collect(maps.Keys(wanted))...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the rates of broker %d: %w", id, err)
+		return nil, err
 	}
 	others := map[string]*string{}
 	for name, rate := range wanted {
@@ -234,8 +224,7 @@ func (s *session) otherRates(id int32, wanted map[string]*string) (map[string]*s
 
 // isThrottled says whether a broker has a rate of its own.
 func isThrottled(has map[string]setting) bool {
-	return slices.ContainsFunc([]string{leaderRate, followerRate, volumesRate},
-		func(name string) bool { return has[name].source == dynamicBroker })
+	return slices.ContainsFunc(throttleRates, func(name string) bool { return has[name].source == dynamicBroker })
 }
 
 // idleThrottle says whether nothing moves any more for which brokers have rates of their own.
@@ -255,7 +244,7 @@ func (s *session) ownThrottle(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	has, err := settingsOf(s.local, node, leaderRate, followerRate, volumesRate)
+	has, err := settingsOf(s.local, node, throttleRates...)
 	if err != nil || !isThrottled(has) {
 		return "", err
 	}
