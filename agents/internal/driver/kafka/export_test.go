@@ -23,6 +23,8 @@ func ClientForTests(address, caFile string) (sarama.Client, error) {
 	settings := (&dialer{ctx: context.Background(), secure: way.secure}).config(way)
 	settings.Producer.RequiredAcks, settings.Producer.Return.Successes = sarama.WaitForAll, true
 	settings.Producer.Partitioner = sarama.NewRoundRobinPartitioner
+	// A broker may take seconds to hear of a topic that was just made, with a pause of 100 ms between two attempts.
+	settings.Producer.Retry.Max = 200
 	settings.Consumer.Offsets.Initial = sarama.OffsetOldest
 	return sarama.NewClient([]string{address}, settings)
 }
