@@ -5,6 +5,8 @@ package kafka
 import (
 	"errors"
 	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
 )
 
 // member of a quorum, with a directory of one byte.
@@ -156,5 +158,18 @@ func TestNodesAreNumberedFromTheirBase(t *testing.T) {
 	sh := shape{Base: controllerBase}
 	if id, err := sh.node("kafka-controller-main-2"); err != nil || id != 1002 || !sh.isOf(id) || sh.isOf(2) {
 		t.Errorf("got %d, %v", id, err)
+	}
+}
+
+// A move that has just ended may show as replicas of before and after, and none under way.
+func TestMovesOfPartitionsThatTwoLooksSawAlike(t *testing.T) {
+	seen := []partition{{Topic: "orders", ID: 0, Replicas: []int32{1, 3}}, {Topic: "orders", ID: 1, Replicas: []int32{3}},
+		{Topic: "orders", ID: 2, Replicas: []int32{3}}, {Topic: "bills", ID: 0, Replicas: []int32{3}}}
+	now := []partition{{Topic: "orders", ID: 0, Replicas: []int32{1}}, {Topic: "orders", ID: 1, Replicas: []int32{3}},
+		{Topic: "orders", ID: 2, Replicas: []int32{3}, Adding: []int32{2}}}
+	moves := []placement.Move{{Topic: "orders", Partition: 0}, {Topic: "orders", Partition: 1},
+		{Topic: "orders", Partition: 2}, {Topic: "bills", Partition: 0}}
+	if same := sameMoves(moves, seen, now); len(same) != 1 || same[0].Topic != "orders" || same[0].Partition != 1 {
+		t.Errorf("got %+v", same)
 	}
 }

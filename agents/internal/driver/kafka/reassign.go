@@ -173,7 +173,10 @@ func (s *session) stepTo(g goal) (reassignment, error) {
 	if len(moves) == 0 && moving == 0 {
 		return s.endWithVolumes(g, all)
 	}
-	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
+	begin, err := s.unchanged(moves[:min(len(moves), max(g.AtOnce-moving, 0))], all)
+	if err != nil {
+		return reassignment{}, err
+	}
 	// Where nothing begins a broker that does not answer now can wait for the next step.
 	if err := s.throttle(all, begin, g.Throttle); err != nil && len(begin) > 0 {
 		return reassignment{}, err
@@ -186,6 +189,48 @@ func (s *session) stepTo(g goal) (reassignment, error) {
 		return reassignment{}, fmt.Errorf("cannot reassign partitions of %q: %w", topic, refused[topic])
 	}
 	return reassignment{phaseMoving, betweenBrokers, len(begin), moving + len(begin), len(moves) - len(begin), nil}, nil
+}
+
+// moveLag is how long a broker may take to hear what the controller has changed.
+const moveLag = 300 * time.Millisecond
+
+// unchanged are the moves of partitions that are still as they were seen. One whose move has just ended may have been
+// seen with the replicas of before and after, by a broker that has yet to hear that, and with no move under way, by the
+// controller: it would be given as many replicas as that for good.
+func (s *session) unchanged(moves []placement.Move, seen []partition) ([]placement.Move, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	select {
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	case <-time.After(moveLag):
+	}
+	now, err := s.allPartitions()
+	if err != nil {
+		return nil, err
+	}
+	return sameMoves(moves, seen, now), nil
+}
+
+// sameMoves are the moves of partitions that two looks saw alike.
+func sameMoves(moves []placement.Move, seen, now []partition) (same []placement.Move) {
+	former := map[place]partition{}
+	for _, p := range seen {
+		former[place{p.Topic, p.ID}] = p
+	}
+	alike := map[place]bool{}
+	for _, p := range now {
+		was := former[place{p.Topic, p.ID}]
+		alike[place{p.Topic, p.ID}] = slices.Equal(was.Replicas, p.Replicas) && slices.Equal(was.Adding, p.Adding) &&
+			slices.Equal(was.Removing, p.Removing)
+	}
+	for _, move := range moves {
+		if alike[place{move.Topic, move.Partition}] {
+			same = append(same, move)
+		}
+	}
+	return same
 }
 
 // endWithVolumes goes on with the volumes of each broker once the brokers have what they are to have.

@@ -72,6 +72,11 @@ func testThrottle(t *testing.T) {
 	if held := s.query("holds", "3")[0]; held["replicas"] != "0" {
 		t.Errorf("the broker holds %v", held)
 	}
+	for id, replicas := range s.replicas("orders") {
+		if len(replicas) != 1 {
+			t.Errorf("partition %d has got the replicas %v", id, replicas)
+		}
+	}
 	s.off("when the broker is empty")
 	if got := s.count("orders"); got != 3000 {
 		t.Errorf("%d of 3000 messages are left", got)
@@ -149,6 +154,20 @@ func (s *throttled) off(when string) {
 	}
 	s.until(when+" no topic is throttled", func(map[string]string) bool { return !s.throttles("orders") }, "cluster")
 	s.until(when+" the broker says so", func(row map[string]string) bool { return row["throttle"] == "" }, "status", "1")
+}
+
+// replicas of the partitions of a topic.
+func (s *throttled) replicas(topic string) map[int32][]int32 {
+	s.Helper()
+	topics, err := s.admin.DescribeTopics([]string{topic})
+	if err != nil {
+		s.Fatal(err)
+	}
+	all := map[int32][]int32{}
+	for _, p := range topics[0].Partitions {
+		all[p.ID] = p.Replicas
+	}
+	return all
 }
 
 // rates are those that a broker has for itself, of leaders and followers.
